@@ -1,0 +1,60 @@
+// What a trace says happened, in one order over all threads, each free already joined to the block it ends.
+// timeline.h produces it, the model's observers consume it.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "heapspy/format/record.h"
+
+namespace heapspy::trace {
+
+using format::Origin;
+using format::Release;
+
+// Ticks since the start of the process (format/layout.h: FileHeader::origin). Clock turns them into seconds.
+using Tick = std::uint64_t;
+
+// Unique in a trace, from 1; none is 0. The kernel's tid may be reused.
+enum class ThreadId : std::uint32_t { none = 0 };
+// One call stack, from 1; none is 0 (not recorded).
+enum class SiteId : std::uint32_t { none = 0 };
+
+inline constexpr std::uint32_t index(ThreadId id) { return static_cast<std::uint32_t>(id); }
+inline constexpr std::uint32_t index(SiteId id) { return static_cast<std::uint32_t>(id); }
+
+struct Block {
+  std::uint64_t address = 0;
+  std::uint64_t size = 0;            // bytes asked for
+  Tick born = 0;                     // of the allocation, not of a later realloc
+  ThreadId thread = ThreadId::none;  // that allocated (or last reallocated) it
+  SiteId site = SiteId::none;
+  Origin origin = Origin::malloc;
+  bool known = true;  // false: its allocation is not in the trace; size and born are 0
+};
+
+struct Snapshot;
+
+// Called in the order of the merged timeline, by one thread. References live until the call returns.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void allocated(const Block&, Tick) {}
+  virtual void released(const Block&, ThreadId /*by*/, Release, Tick) {}
+  // A realloc of an existing block to more than 0 bytes that succeeded. `after.born` is `before.born`; `before` may be
+  // unknown (known == false).
+  virtual void resized(const Block& /*before*/, const Block& /*after*/, ThreadId /*by*/, Tick) {}
+  virtual void failed(ThreadId, Origin, std::uint64_t /*size*/, Tick) {}
+  // A free of an address where no block lives as far as the trace knows. `inherited`: the process was forked and the
+  // address was never allocated in it, so the parent allocated it.
+  virtual void unknown_release(ThreadId, std::uint64_t /*address*/, Release, bool /*inherited*/, Tick) {}
+  // The block was ended by another thread than `released` had said (merge repair; rare).
+  virtual void reattributed(const Block&, ThreadId /*said*/, ThreadId /*is*/) {}
+  virtual void thread_started(ThreadId, std::uint32_t /*tid*/, std::string_view /*name*/, std::uint64_t /*stack_address*/,
+                              Tick) {}
+  virtual void thread_named(ThreadId, std::string_view /*name*/, Tick) {}
+  virtual void thread_ended(ThreadId, Tick) {}
+  virtual void marked(ThreadId, std::string_view /*text*/, Tick) {}
+  virtual void snapshot_taken(const Snapshot&) {}
+};
+
+}  // namespace heapspy::trace

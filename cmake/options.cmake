@@ -1,0 +1,21 @@
+# Switches of the build, and what every target of ours is compiled with.
+option(HEAPSPY_TESTS "build the tests" ON)
+option(HEAPSPY_BENCH "build the benchmarks" ON)
+option(HEAPSPY_EXAMPLES "build the example programs" ON)
+option(HEAPSPY_WERROR "treat warnings as errors" ON)
+set(HEAPSPY_SANITIZE "" CACHE STRING "sanitizers for the analyzer and its tests: address,undefined or thread (never for the recorder)")
+
+add_library(heapspy_warnings INTERFACE)
+target_compile_options(heapspy_warnings INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wcast-align $<$<BOOL:${HEAPSPY_WERROR}>:-Werror>)
+
+add_library(heapspy_sanitize INTERFACE)
+if(HEAPSPY_SANITIZE)
+  target_compile_options(heapspy_sanitize INTERFACE -fsanitize=${HEAPSPY_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(heapspy_sanitize INTERFACE -fsanitize=${HEAPSPY_SANITIZE})
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+endif()

@@ -1,0 +1,11 @@
+# `cpack` makes a .deb and a .tar.gz of what `cmake --install` would install.
+set(CPACK_PACKAGE_NAME heapspy)
+set(CPACK_PACKAGE_CONTACT "heapspy maintainers <maintainers@heapspy.invalid>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
+set(CPACK_GENERATOR DEB TGZ)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+include(CPack)

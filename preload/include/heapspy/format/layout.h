@@ -1,0 +1,277 @@
+// The bytes of a trace that are not events: file header, chunk headers, staging segments, snapshots.
+// FORMAT.md draws them; tests/format_test.cpp holds its examples against this file.
+//
+// Shared by the recorder (writes) and the analyzer (reads). All numbers are little-endian; all structs are
+// fixed-width and padded by name. Offsets are from the start of the file unless said otherwise.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace heapspy::format {
+
+inline constexpr char kMagic[8] = {'h', 'e', 'a', 'p', 's', 'p', 'y', '\n'};
+inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kPageBytes = 4096;     // unit of the header and of staging segments, not the machine's
+inline constexpr std::uint32_t kChunkAlignment = 64;  // every chunk starts at a multiple of this
+
+enum class Mode : std::uint32_t { full = 1, ring = 2, sample = 3, count = 4 };
+enum class Clock : std::uint32_t { stamp = 1, event = 2 };
+
+// What one tick is. `tsc4`: four cycles of the invariant TSC (2^57 cycles fit a stamp). `nanosecond`: CLOCK_MONOTONIC.
+enum class TickKind : std::uint32_t { tsc4 = 1, nanosecond = 2 };
+
+enum class End : std::uint32_t {
+  running = 0,  // still so in the file of a process that was killed: the reader looks whether the process lives
+  exit = 1,     // exit(), return from main, _exit()
+  exec = 2,     // replaced itself by another program
+};
+
+// Why appending to the file failed first. The events that could not be appended are counted in SlotHeader::lost_events.
+enum class Stop : std::uint32_t {
+  none = 0,
+  no_space = 1,       // ENOSPC, EDQUOT
+  file_limit = 2,     // RLIMIT_FSIZE or EFBIG
+  unreachable = 3,    // the path leads nowhere any more, or to another file (chroot, deleted, permissions)
+  no_descriptor = 4,  // EMFILE, ENFILE
+  io_error = 5,       // anything else
+  max_size = 6,       // HEAPSPY_MAX
+};
+
+// Two clocks read together. Times of the trace are ticks; seconds come from a line through two of these.
+struct ClockPair {
+  std::uint64_t tick;          // since FileHeader::origin
+  std::uint64_t monotonic_ns;  // CLOCK_MONOTONIC
+};
+static_assert(sizeof(ClockPair) == 16);
+
+enum class Request : std::uint32_t { none = 0, trim = 1, snapshot = 2, mark = 3 };
+enum class RequestResult : std::uint32_t { pending = 0, done = 1, refused = 2 };
+
+// How `heapspy trim` and its like reach into a running process: the words live in the first page of the trace, which
+// the recorder keeps mapped. The asker (one at a time, it holds a lock on the file) fills `request` and `text`, raises
+// `asked` and wakes it as a futex; the recorder acts, fills the answer, sets `answered` to the value of `asked` that it
+// served and wakes that.
+struct Control {
+  std::uint32_t asked;     // number of requests made; futex word
+  std::uint32_t answered;  // number of requests served; futex word
+  Request request;
+  RequestResult result;
+  std::uint64_t begin_tick;  // when the recorder began and ended to act
+  std::uint64_t end_tick;
+  std::uint64_t value;      // trim: what malloc_trim returned
+  std::uint32_t listeners;  // 1 while a helper thread waits on `asked`; 0: served by the next event of some thread
+  std::uint32_t reserved;
+  char text[80];  // mark: its text, NUL-terminated
+};
+static_assert(sizeof(Control) == 128);
+
+// The first page of the file. The recorder keeps it mapped and writes it in place.
+struct FileHeader {
+  char magic[8];
+  std::uint32_t version;
+  std::uint32_t header_bytes;  // kPageBytes; where the first chunk starts
+  Mode mode;
+  Clock clock;
+  TickKind tick_kind;
+  std::uint32_t machine_page_bytes;
+  std::uint32_t pid;
+  std::uint32_t ppid;
+  std::uint32_t forked;             // 1: begun by a fork without exec, so blocks of the parent live on in it
+  std::uint32_t end;                // End
+  std::uint64_t origin;             // raw clock value that is tick 0: the TSC, or CLOCK_MONOTONIC in ns
+  std::uint64_t start_realtime_ns;  // CLOCK_REALTIME at tick 0
+  std::uint64_t start_jiffies;      // field 22 of /proc/PID/stat: with pid, names the process; 0 unknown
+  std::uint64_t end_tick;           // when `end` was set
+  ClockPair pairs[2];               // pairs[0] from the start; pairs[1] the latest that was finished, or zero
+  // The end of the file as reserved so far. Chunks are reserved by adding here, then written: bytes below it may
+  // still be zero where the process was killed between the two.
+  std::uint64_t append_at;
+  std::uint32_t stop;  // Stop: first failure to append
+  std::uint32_t stop_errno;
+  std::uint64_t failed_appends;
+  std::uint64_t max_bytes;                 // HEAPSPY_MAX
+  std::uint32_t threads;                   // ids given out so far; the next thread gets threads + 1
+  std::uint32_t events_per_stamp;          // K of the stamp rule in force (32; 8 without rseq; 1 with clock=event)
+  std::uint64_t parent_start_realtime_ns;  // forked: start_realtime_ns of the parent's trace, else 0
+  std::uint64_t unregistered_lost;         // events of threads that could not get a staging ring, counted, not stored
+  std::uint8_t reserved[88];
+  Control control;
+};
+static_assert(offsetof(FileHeader, control) == 256);
+static_assert(sizeof(FileHeader) == 384 && sizeof(FileHeader) <= kPageBytes);
+static_assert(std::is_trivially_copyable_v<FileHeader>);
+
+enum class ChunkKind : std::uint16_t {
+  process = 1,   // tagged strings about the process; one, the first chunk
+  staging = 2,   // a segment of staging rings; never sealed (checksum 0), page-aligned
+  events = 3,    // words of one thread's stream
+  snapshot = 4,  // where memory is at one moment
+};
+
+inline constexpr std::uint32_t kChunkMagic = 0x43505348;  // "HSPC"
+
+// Starts every chunk. After a damaged one, the reader looks for the next multiple of kChunkAlignment that holds
+// kChunkMagic and a right header_checksum.
+struct ChunkHeader {
+  std::uint32_t magic;
+  ChunkKind kind;
+  std::uint16_t version;           // of this kind's payload: 1
+  std::uint64_t payload_bytes;     // after this header; the next chunk starts at the next multiple of kChunkAlignment
+  std::uint32_t thread;            // events: id of the thread, from 1; else 0
+  std::uint32_t tid;               // events: the kernel's id
+  std::uint64_t stream_at;         // events: position of the first word in the thread's stream, in words
+  std::uint64_t first_tick;        // events: a tick not later than any event in it; snapshot: when it began
+  std::uint64_t payload_checksum;  // checksum() of the payload; 0 for staging
+  std::uint64_t reserved;
+  std::uint64_t header_checksum;  // checksum() of the 56 bytes before it
+};
+static_assert(sizeof(ChunkHeader) == 64);
+
+// ---- staging ---------------------------------------------------------------------------------------------------
+// A staging segment is one page of headers (ChunkHeader, StagingHeader, then up to kMaxSlots SlotHeaders) followed by
+// `slots` rings of `ring_bytes` each. A thread writes its words into its ring through a shared mapping, so they are in
+// the file the moment they are written, whatever kills the process; full halves are copied into `events` chunks.
+struct StagingHeader {
+  std::uint32_t slots;
+  std::uint32_t ring_bytes;  // a power of two
+  std::uint64_t reserved[7];
+};
+static_assert(sizeof(StagingHeader) == 64);
+
+// The word at position p of a slot stands at ring index p mod (ring words). Its lap bit (record.h) says in which lap
+// it was written, so the end of what is valid is where the lap bit is the other one.
+struct SlotHeader {
+  std::uint32_t thread;  // owner, 0 none; written last when a thread takes the slot
+  std::uint32_t tid;
+  std::uint64_t appended;      // position below which every word is in `events` chunks (or counted as lost)
+  std::uint64_t stream_delta;  // position minus place in the owner's stream, in words (modulo 2^64)
+  std::uint64_t lost_events;   // of the owner: could not be appended, or came while its recorder was busy
+  std::uint64_t first_tick;    // a tick not later than any event at or after `appended`
+  std::uint64_t reserved[3];
+};
+static_assert(sizeof(SlotHeader) == 64);
+inline constexpr std::uint32_t kMaxSlots = (kPageBytes - sizeof(ChunkHeader) - sizeof(StagingHeader)) / sizeof(SlotHeader);
+static_assert(kMaxSlots == 62);
+
+// ---- tagged items: payloads of `process` and `snapshot` chunks ---------------------------------------------------
+// A payload is a row of items, each a TaggedItem followed by `bytes` bytes and zeros up to a multiple of 8. Unknown
+// tags are skipped.
+struct TaggedItem {
+  std::uint32_t tag;
+  std::uint32_t reserved;
+  std::uint64_t bytes;
+};
+static_assert(sizeof(TaggedItem) == 16);
+
+enum class ProcessTag : std::uint32_t {
+  exe = 1,      // path of /proc/self/exe
+  command = 2,  // /proc/self/cmdline as it is: arguments, each ended by NUL
+  host = 3,
+  working_folder = 4,
+  environment = 5,  // NAME=VALUE, each ended by NUL: MALLOC_*, GLIBC_TUNABLES, LD_PRELOAD, HEAPSPY_*, JAVA_TOOL_OPTIONS
+  allocator = 6,    // "glibc", "jemalloc", "tcmalloc", "mimalloc", else the file name of the library that answers malloc
+  allocator_version = 7,
+  glibc_version = 8,  // gnu_get_libc_version()
+  cpus_online = 9,    // decimal text
+  trace_path = 10,    // absolute path of this file when it was made
+};
+
+enum class SnapshotReason : std::uint32_t { peak = 1, exit = 2, requested = 3, interval = 4, before_trim = 5, after_trim = 6 };
+
+enum class SnapshotTag : std::uint32_t {
+  info = 1,         // SnapshotInfo; the first item
+  mappings = 2,     // MappingRecords, each followed by its name
+  residency = 3,    // ResidencyRecords, each followed by its bitmap
+  heaps = 4,        // HeapRecords: 64 MiB-aligned regions that look like heaps of glibc's secondary arenas
+  threads = 5,      // ThreadRecords
+  status_text = 6,  // /proc/self/status as it is
+  cgroup_text = 7,  // "file name\n" + content + "\n" of each cgroup file that could be read
+};
+
+struct SnapshotInfo {
+  std::uint64_t begin_tick;
+  std::uint64_t end_tick;
+  SnapshotReason reason;
+  std::uint32_t brk_known;       // 1: brk_end is set
+  std::uint64_t brk_end;         // sbrk(0)
+  std::uint64_t rss_bytes;       // sum over mappings[].rss_bytes
+  std::uint64_t recorder_bytes;  // resident bytes of the recorder's private mappings (its traces' mappings are in the list)
+};
+static_assert(sizeof(SnapshotInfo) == 48);
+
+// One mapping of /proc/self/smaps.
+struct MappingRecord {
+  std::uint64_t start;
+  std::uint64_t end;
+  std::uint64_t file_offset;
+  std::uint64_t inode;
+  std::uint64_t rss_bytes;
+  std::uint64_t anonymous_bytes;
+  std::uint64_t swap_bytes;
+  std::uint64_t anon_huge_bytes;
+  std::uint64_t private_dirty_bytes;
+  std::uint32_t permissions;  // bit 0 read, 1 write, 2 execute, 3 shared
+  std::uint32_t name_bytes;   // the name follows, then zeros to a multiple of 8
+};
+static_assert(sizeof(MappingRecord) == 80);
+
+enum class Residency : std::uint32_t { unknown = 0, none = 1, all = 2, bitmap = 3 };
+
+// Which pages of a writable private anonymous mapping are in RAM (/proc/self/pagemap bit 63).
+struct ResidencyRecord {
+  std::uint64_t start;
+  std::uint64_t pages;  // of machine_page_bytes
+  Residency kind;
+  std::uint32_t bitmap_words;  // 64-bit words that follow when kind is bitmap: page i is bit i % 64 of word i / 64
+};
+static_assert(sizeof(ResidencyRecord) == 24);
+
+// Read from the region's heap_info and, where the region is an arena's first heap, its malloc_state
+// (glibc malloc/arena.c and malloc.c, 2.27 to 2.42; `top` is 0 where the layout is not known).
+struct HeapRecord {
+  std::uint64_t address;
+  std::uint64_t arena;         // heap_info.ar_ptr
+  std::uint64_t previous;      // heap_info.prev
+  std::uint64_t size;          // heap_info.size
+  std::uint64_t top;           // first heap of an arena: malloc_state.top, else 0
+  std::uint64_t system_bytes;  // first heap of an arena: malloc_state.system_mem, else 0
+};
+static_assert(sizeof(HeapRecord) == 48);
+
+struct ThreadRecord {
+  std::uint32_t tid;
+  std::uint32_t reserved;
+  char name[16];  // /proc/self/task/TID/comm, NUL-padded
+};
+static_assert(sizeof(ThreadRecord) == 24);
+
+// ---- checksum ----------------------------------------------------------------------------------------------------
+// Four lanes of multiply-xor over 32-byte steps, then the rest word by word. Detects every single flipped bit (each
+// step is a bijection of its lane). `bytes` must be a multiple of 8. A result of 0 is replaced by 1: 0 means "none".
+inline std::uint64_t checksum(const void* data, std::size_t bytes) {
+  constexpr std::uint64_t kMultiplier = 0x9E3779B97F4A7C15ull;
+  const char* at = static_cast<const char*>(data);
+  std::uint64_t lane[4] = {bytes, 1, 2, 3};
+  auto word = [](const char* from) {
+    std::uint64_t value;
+    __builtin_memcpy(&value, from, sizeof value);
+    return value;
+  };
+  for (; bytes >= 32; bytes -= 32, at += 32)
+    for (int i = 0; i < 4; i++) lane[i] = (lane[i] ^ word(at + 8 * i)) * kMultiplier;
+  for (; bytes >= 8; bytes -= 8, at += 8) lane[0] = (lane[0] ^ word(at)) * kMultiplier;
+  std::uint64_t sum = 0;
+  for (int i = 0; i < 4; i++) {
+    const std::uint64_t mixed = lane[i] ^ (lane[i] >> 29);
+    sum = (sum ^ mixed) * kMultiplier;
+    sum ^= sum >> 32;
+  }
+  return sum ? sum : 1;
+}
+
+inline std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
+  return (value + alignment - 1) & ~(alignment - 1);
+}
+
+}  // namespace heapspy::format
