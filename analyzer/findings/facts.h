@@ -1,0 +1,110 @@
+// The numbers that verdicts are made from: one process at one moment. Filled by report/ from the model and the ledger;
+// verdicts see nothing else (no files, no symbols, no other verdict). Unknown is nullopt.
+// Bytes are bytes, times are seconds from the start of the process.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/findings/finding.h"
+
+namespace heapspy::findings {
+
+// The highest live block of an arena's last heap, under which free pages lie.
+struct PlugFacts {
+  std::uint64_t address = 0;
+  std::uint64_t block_bytes = 0;  // asked for
+  std::string thread;             // that allocated it
+  std::optional<double> age_s;
+  std::uint64_t free_below_bytes = 0;  // resident whole free pages directly under it, down to the next live block
+};
+
+struct ArenaFacts {
+  std::string label;  // "main", "arena 3"
+  bool main = false;
+  bool glibc_heap = false;  // main or secondary, not mapped blocks or another allocator's memory
+  std::uint64_t live_bytes = 0;
+  std::uint64_t live_blocks = 0;
+  std::optional<std::uint64_t> resident_bytes, trimmable_bytes, pinned_bytes, cached_bytes;
+  std::optional<std::uint64_t> top_bytes;  // resident bytes of the free top: a secondary arena's is beyond any trim
+  std::vector<std::string> threads;        // names of those that allocated in it
+  std::optional<PlugFacts> plug;
+};
+
+enum class PartKind {
+  malloc_live,
+  malloc_overhead,
+  malloc_pinned,
+  malloc_trimmable,
+  malloc_cached,
+  malloc_other,
+  recorder,
+  other
+};
+
+struct PartFacts {
+  std::string name;
+  PartKind kind = PartKind::other;
+  std::uint64_t bytes = 0;
+};
+
+struct SizeFacts {
+  std::uint64_t from = 0, to = 0;  // requested bytes, both inclusive
+  std::uint64_t allocations = 0, live_blocks = 0, live_bytes = 0;
+};
+
+struct PointFacts {
+  double time_s = 0;
+  std::uint64_t live_bytes = 0;
+};
+
+struct PinnerFacts {
+  std::string thread;
+  std::uint64_t pinned_bytes = 0;
+};
+
+struct Facts {
+  // The moment.
+  std::string moment;  // "at the end", "at the peak of RSS", "at 3.0 s"
+  std::optional<double> time_s;
+  // The process.
+  std::uint32_t pid = 0;
+  bool running = false;                          // still alive, so commands can reach it
+  bool glibc = false;                            // glibc's malloc answered
+  std::string command;                           // as one would type it
+  std::uint64_t threads = 0;                     // seen in the whole run
+  std::optional<std::uint64_t> arena_limit;      // 8 x CPUs
+  std::optional<std::string> arena_max_setting;  // as set: "MALLOC_ARENA_MAX=2"
+  std::optional<std::string> trim_threshold_setting;
+  // At the moment.
+  std::optional<std::uint64_t> rss_bytes;
+  std::vector<PartFacts> parts;
+  std::vector<ArenaFacts> arenas;
+  std::optional<std::uint64_t> live_bytes;
+  std::optional<std::uint64_t> mappings, executable_mappings, page_table_bytes;
+  std::vector<PinnerFacts> pinners;                         // most bytes first
+  std::optional<std::uint64_t> largest_mapped_block_freed;  // drives glibc's dynamic thresholds
+  // Of the whole run.
+  double end_s = 0;
+  std::uint64_t end_live_bytes = 0;
+  std::uint64_t bytes_allocated = 0;
+  std::vector<PointFacts> timeline;  // by time
+  std::vector<SizeFacts> sizes_at_end;
+};
+
+// What is smaller than this share of RSS changes no decision: no verdict is made of it.
+inline constexpr double kWorthShare = 0.02;
+// … nor of less than this, whatever the share: a process of a few MiB has no memory problem.
+inline constexpr std::uint64_t kWorthBytes = 4ull << 20;
+
+// True where `bytes` is worth a verdict in a process of this size (RSS unknown: by kWorthBytes alone).
+bool worth(const Facts&, std::uint64_t bytes);
+Severity severity_of(const Facts&, std::uint64_t bytes);
+// True where one live block explains most of the arena's trimmable bytes, so that `plug` counts them and `retained`
+// does not.
+bool plugged(const ArenaFacts&);
+// Trimmable, pinned and cached over all arenas; what could be freed by some means. nullopt: residency not known.
+std::optional<std::uint64_t> free_bytes(const Facts&);
+
+}  // namespace heapspy::findings

@@ -1,0 +1,93 @@
+// Live bytes grow along a straight line to the end of the run while the program also frees most of what it allocates:
+// what a build-up at start, a burst or a cache that fills once does not look like.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "analyzer/findings/quantity.h"
+#include "analyzer/findings/verdicts.h"
+
+namespace heapspy::findings {
+namespace {
+
+// The first quarter is left out: programs build up at their start.
+constexpr double kFrom = 0.25;
+constexpr std::size_t kPoints = 8;          // fewer say nothing about a line
+constexpr double kStraight = 0.9;           // r squared of the line
+constexpr double kEndOfPeak = 0.9;          // the end holds nearly the most that was ever live
+constexpr double kGrowthOfEnd = 0.25;       // the growth is a good part of what is live
+constexpr double kAllocatedOfGrowth = 4.0;  // the program allocates, and so frees, several times what it keeps
+
+struct Line {
+  double slope = 0, r_squared = 0;
+};
+
+Line fit(const std::vector<PointFacts>& points) {
+  double n = 0, mean_x = 0, mean_y = 0;
+  for (const PointFacts& p : points) n += 1, mean_x += p.time_s, mean_y += static_cast<double>(p.live_bytes);
+  mean_x /= n;
+  mean_y /= n;
+  double xx = 0, xy = 0, yy = 0;
+  for (const PointFacts& p : points) {
+    const double x = p.time_s - mean_x, y = static_cast<double>(p.live_bytes) - mean_y;
+    xx += x * x;
+    xy += x * y;
+    yy += y * y;
+  }
+  if (xx <= 0 || yy <= 0) return {};
+  return {xy / xx, xy * xy / (xx * yy)};
+}
+
+}  // namespace
+
+std::optional<Finding> leak(const Facts& facts) {
+  if (facts.timeline.empty()) return std::nullopt;
+  const double begin = facts.timeline.front().time_s;
+  const double from = begin + kFrom * (facts.timeline.back().time_s - begin);
+  std::vector<PointFacts> points;
+  std::uint64_t peak = 0;
+  for (const PointFacts& p : facts.timeline) {
+    peak = std::max(peak, p.live_bytes);
+    if (p.time_s >= from) points.push_back(p);
+  }
+  if (points.size() < kPoints || points.back().time_s <= points.front().time_s) return std::nullopt;
+  const std::uint64_t first = points.front().live_bytes, end = facts.end_live_bytes;
+  if (end <= first) return std::nullopt;
+  const std::uint64_t growth = end - first;
+  const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
+  const Line line = fit(points);
+  if (!worth(facts, growth) || line.slope <= 0 || line.r_squared < kStraight) return std::nullopt;
+  if (real(end) < kEndOfPeak * real(peak) || real(growth) < kGrowthOfEnd * real(end)) return std::nullopt;
+  if (real(facts.bytes_allocated) < kAllocatedOfGrowth * real(growth)) return std::nullopt;
+
+  Finding finding;
+  finding.kind = "leak";
+  finding.title = "Leak";
+  finding.severity = severity_of(facts, growth);
+  finding.bytes = growth;
+  finding.text = fmt::format("Live memory grows steadily to the end, by {} a second (from {} at {} to {} at {}).",
+                             bytes_text(static_cast<std::uint64_t>(line.slope)), bytes_text(first),
+                             seconds_text(points.front().time_s), bytes_text(end), seconds_text(facts.end_s));
+  const auto largest = std::max_element(facts.sizes_at_end.begin(), facts.sizes_at_end.end(),
+                                        [](const SizeFacts& a, const SizeFacts& b) { return a.live_bytes < b.live_bytes; });
+  finding.evidence = {{"growth_bytes", growth},
+                      {"slope_bytes_per_s", line.slope},
+                      {"r_squared", line.r_squared},
+                      {"end_live_bytes", end},
+                      {"bytes_allocated", facts.bytes_allocated}};
+  if (largest != facts.sizes_at_end.end() && largest->live_bytes > 0) {
+    finding.text +=
+        fmt::format(" Most of what is left: {} of {}, {} never freed.", plural_text(largest->live_blocks, "block", "blocks"),
+                    largest->from == largest->to ? plural_text(largest->from, "byte", "bytes")
+                                                 : fmt::format("{} to {} bytes", largest->from, largest->to),
+                    bytes_text(largest->live_bytes));
+    finding.evidence.insert(finding.evidence.end(), {{"size_from", largest->from},
+                                                     {"size_to", largest->to},
+                                                     {"size_live_blocks", largest->live_blocks},
+                                                     {"size_live_bytes", largest->live_bytes}});
+  }
+  finding.text += " No allocator setting helps.";
+  return finding;
+}
+
+}  // namespace heapspy::findings

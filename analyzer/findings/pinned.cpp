@@ -1,0 +1,57 @@
+// Free bytes on pages that also hold a live block: no trim returns them, so the blocks' owners are named.
+#include <fmt/core.h>
+
+#include "analyzer/findings/quantity.h"
+#include "analyzer/findings/verdicts.h"
+
+namespace heapspy::findings {
+namespace {
+
+constexpr std::size_t kThreadsShown = 3;
+// "In the main heap": at least this share of the pinned bytes lies there, so that arenas are not the disease.
+constexpr double kMainShare = 0.8;
+
+}  // namespace
+
+std::optional<Finding> pinned(const Facts& facts) {
+  if (!facts.glibc) return std::nullopt;
+  std::uint64_t bytes = 0, in_main = 0, blocks = 0, live = 0;
+  for (const ArenaFacts& arena : facts.arenas) {
+    if (!arena.glibc_heap || !arena.pinned_bytes) continue;
+    bytes += *arena.pinned_bytes;
+    if (arena.main) in_main += *arena.pinned_bytes;
+    blocks += arena.live_blocks;
+    live += arena.live_bytes;
+  }
+  if (!worth(facts, bytes)) return std::nullopt;
+
+  Finding finding;
+  finding.kind = "pinned";
+  finding.title = "Pinned";
+  finding.severity = severity_of(facts, bytes);
+  finding.bytes = bytes;
+  finding.text = fmt::format("Free bytes on pages that also hold a live block ({} live in {}): no trim can return them.",
+                             bytes_text(live), plural_text(blocks, "block", "blocks"));
+  if (static_cast<double>(in_main) >= kMainShare * static_cast<double>(bytes))
+    finding.text +=
+        fmt::format(" {} of it in the main heap, so MALLOC_ARENA_MAX does not help either.", percent_text(in_main, bytes));
+  std::vector<std::string> names;
+  std::string by;
+  for (const PinnerFacts& each : facts.pinners) {
+    if (names.size() == kThreadsShown || each.pinned_bytes == 0) break;
+    by += fmt::format("{} {} ({})", names.empty() ? "" : ",", each.thread, bytes_text(each.pinned_bytes));
+    names.push_back(each.thread);
+  }
+  if (!names.empty()) finding.text += " Pinned by blocks of" + by + ".";
+  finding.to_try =
+      "another allocator, or keep long-lived blocks apart from short ones; measure: heapspy compare --with "
+      "default,jemalloc,tcmalloc -- CMD";
+  finding.evidence = {{"pinned_bytes", bytes},
+                      {"pinned_bytes_in_main", in_main},
+                      {"live_blocks", blocks},
+                      {"live_bytes", live},
+                      {"threads", names}};
+  return finding;
+}
+
+}  // namespace heapspy::findings

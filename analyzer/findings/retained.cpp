@@ -1,0 +1,53 @@
+// Whole free pages that malloc_trim(0) would return now. Where one block plugs the heap, `plug` counts them instead.
+#include <fmt/core.h>
+
+#include "analyzer/findings/quantity.h"
+#include "analyzer/findings/verdicts.h"
+
+namespace heapspy::findings {
+
+std::optional<Finding> retained(const Facts& facts) {
+  if (!facts.glibc) return std::nullopt;
+  std::uint64_t bytes = 0, arenas = 0;
+  const ArenaFacts* largest = nullptr;
+  for (const ArenaFacts& arena : facts.arenas) {
+    if (!arena.glibc_heap || !arena.trimmable_bytes || *arena.trimmable_bytes == 0 || plugged(arena)) continue;
+    bytes += *arena.trimmable_bytes;
+    arenas++;
+    if (!largest || *arena.trimmable_bytes > *largest->trimmable_bytes) largest = &arena;
+  }
+  if (!largest || !worth(facts, bytes)) return std::nullopt;
+
+  Finding finding;
+  finding.kind = "retained";
+  finding.title = "Retained";
+  finding.severity = severity_of(facts, bytes);
+  finding.bytes = bytes;
+  finding.text = fmt::format("Whole free pages that glibc keeps, in {}", plural_text(arenas, "arena", "arenas"));
+  if (arenas > 1)
+    finding.text += fmt::format(" (most in {}, {})", largest->label, bytes_text(*largest->trimmable_bytes));
+  else
+    finding.text += fmt::format(" ({})", largest->label);
+  finding.text += ". By itself glibc returns only the end of a heap, once that is larger than the trim threshold";
+  if (facts.trim_threshold_setting)
+    finding.text += fmt::format(" (here {}).", *facts.trim_threshold_setting);
+  else
+    finding.text +=
+        ", and it raises this threshold (128 KiB at first, 64 MiB at most) to twice the largest mapped block ever freed, "
+        "unless "
+        "it is set before start.";
+  finding.fix = facts.running ? fmt::format("heapspy trim {}", facts.pid) : std::string("malloc_trim(0) at that moment");
+  finding.fix_saves_bytes = bytes;
+  finding.cost = "malloc_trim holds each arena's lock in turn; memory used again costs page faults";
+  if (!facts.trim_threshold_setting)
+    finding.to_try =
+        "MALLOC_TRIM_THRESHOLD_=131072, set before start; measure it: heapspy compare --with default,trim_threshold=128KiB -- "
+        "CMD";
+  finding.evidence = {{"trimmable_bytes", bytes},
+                      {"arenas", arenas},
+                      {"largest_arena", largest->label},
+                      {"largest_arena_bytes", *largest->trimmable_bytes}};
+  return finding;
+}
+
+}  // namespace heapspy::findings

@@ -1,0 +1,36 @@
+// Every verdict, one function and one file each. nullopt: it does not apply, or the figures it needs are not known.
+// A verdict sees Facts only, never another verdict.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "analyzer/findings/facts.h"
+#include "analyzer/findings/finding.h"
+
+namespace heapspy::findings {
+
+// One live block at the top of a heap keeps all free pages under it.
+std::optional<Finding> plug(const Facts&);
+// Whole free pages that glibc keeps, where no single block is to blame.
+std::optional<Finding> retained(const Facts&);
+// Many secondary arenas, little used.
+std::optional<Finding> arena_growth(const Facts&);
+// Free bytes on pages that also hold a live block.
+std::optional<Finding> pinned(const Facts&);
+// The free tops of secondary arenas, which no trim returns.
+std::optional<Finding> secondary_tops(const Facts&);
+// Live bytes grow steadily to the end of the run.
+std::optional<Finding> leak(const Facts&);
+// Most of RSS is not the allocator's.
+std::optional<Finding> not_malloc(const Facts&);
+// So many mappings that page tables and scans of them cost.
+std::optional<Finding> many_mappings(const Facts&);
+
+inline constexpr std::optional<Finding> (*kVerdicts[])(const Facts&) = {
+    plug, retained, arena_growth, pinned, secondary_tops, leak, not_malloc, many_mappings,
+};
+
+// All that apply, most bytes first.
+std::vector<Finding> judge(const Facts&);
+
+}  // namespace heapspy::findings
