@@ -40,6 +40,8 @@ class Observer {
   virtual ~Observer() = default;
   virtual void allocated(const Block&, Tick) {}
   virtual void released(const Block&, ThreadId /*by*/, Release, Tick) {}
+  // realloc(p, 0) gave the block back: a release like any other, told apart only for those who count calls.
+  virtual void released_by_realloc(const Block& block, ThreadId by, Tick tick) { released(block, by, Release::free, tick); }
   // A realloc of an existing block to more than 0 bytes that succeeded. `after.born` is `before.born`; `before` may be
   // unknown (known == false).
   virtual void resized(const Block& /*before*/, const Block& /*after*/, ThreadId /*by*/, Tick) {}
