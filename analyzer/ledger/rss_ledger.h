@@ -1,0 +1,58 @@
+// Where a process's RSS is: parts with names that sum to it exactly.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/model/moment.h"
+
+namespace heapspy::ledger {
+
+// The parts, in the order of a report. The list exists once.
+#define HEAPSPY_LEDGER_PARTS(X)                      \
+  X(malloc_live, "malloc: live")                     \
+  X(malloc_overhead, "malloc: rounding and headers") \
+  X(malloc_pinned, "malloc: free, pinned")           \
+  X(malloc_trimmable, "malloc: free, trimmable")     \
+  X(malloc_cached, "malloc: free, cached")           \
+  X(java_heap, "Java heap")                          \
+  X(java_code, "metaspace and code")                 \
+  X(thread_stacks, "thread stacks")                  \
+  X(files, "libraries and files")                    \
+  X(shared_memory, "shared memory")                  \
+  X(heapspy, "heapspy itself")                       \
+  X(other, "other")
+
+enum class PartKind : std::uint8_t {
+#define X(id, text) id,
+  HEAPSPY_LEDGER_PARTS(X)
+#undef X
+};
+
+inline constexpr std::string_view kPartNames[] = {
+#define X(id, text) text,
+    HEAPSPY_LEDGER_PARTS(X)
+#undef X
+};
+inline constexpr std::size_t kParts = std::size(kPartNames);
+inline constexpr std::string_view name(PartKind kind) { return kPartNames[static_cast<std::size_t>(kind)]; }
+
+struct Part {
+  PartKind kind = PartKind::other;
+  std::uint64_t bytes = 0;
+};
+
+struct RssLedger {
+  std::uint64_t total_bytes = 0;
+  std::vector<Part> parts;         // every kind once, in order; sums to total_bytes. java_* only where a JVM runs
+  std::vector<std::string> notes;  // one line each: why something is in `other` and not in a part of its own
+
+  std::uint64_t bytes(PartKind) const;  // 0 if there is no such part
+};
+
+// `trace_path` (may be empty): the mapped trace file counts as heapspy's. Nothing is known without a snapshot: then
+// the ledger is empty (no parts, total 0).
+RssLedger rss_ledger(const model::Moment&, std::string_view trace_path = {});
+
+}  // namespace heapspy::ledger

@@ -1,0 +1,42 @@
+// Runs a trace through all observers, once, and keeps what a report needs. Memory grows with live blocks, pages and
+// threads, never with events.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "analyzer/model/lifetimes.h"
+#include "analyzer/model/moment.h"
+#include "analyzer/model/size_histogram.h"
+#include "analyzer/model/thread_stats.h"
+#include "analyzer/model/timeline_curve.h"
+#include "analyzer/model/totals.h"
+#include "analyzer/trace/reader.h"
+#include "analyzer/trace/timeline.h"
+
+namespace heapspy::model {
+
+struct Figures {
+  HeapFacts facts;
+  trace::TimelineCounts events;
+  Totals totals;
+  std::vector<ThreadFigures> threads;  // by id
+  std::vector<SizeRow> sizes;          // by size
+  std::vector<LifetimeRow> lifetimes;  // shortest first
+  std::vector<CurvePoint> curve;       // by time
+  std::vector<Moment> moments;         // peak (if any snapshot was taken), end, requested (if asked for)
+
+  const Moment* at(Why) const;  // nullptr: no such moment
+};
+
+struct ModelOptions {
+  std::optional<double> at_seconds;  // asks for a moment of kind `requested`
+  std::size_t top_blocks = 20;       // of ArenaState::pinning
+  std::function<void(double)> progress;
+};
+
+// The reader must outlive the call. May be called by any thread; uses one.
+Figures build_figures(const trace::Reader&, const ModelOptions& = {});
+
+}  // namespace heapspy::model

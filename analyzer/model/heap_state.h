@@ -1,0 +1,69 @@
+// Keeps pages and thread caches up to date as events pass, and computes a Moment where one is wanted.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "analyzer/model/moment.h"
+#include "analyzer/model/page_map.h"
+#include "analyzer/model/thread_cache.h"
+#include "analyzer/model/timeline_curve.h"
+#include "analyzer/trace/event.h"
+
+namespace heapspy::model {
+
+// A snapshot at which a moment is computed.
+struct WantedMoment {
+  Why why = Why::end;
+  std::size_t snapshot = 0;  // number of the snapshot in the trace, from 0
+};
+
+class HeapState final : public trace::Observer {
+ public:
+  using ForEachLive = std::function<void(const std::function<void(const trace::Block&)>&)>;
+
+  // `curve` (may be null) is told what each snapshot says; it must come before this in the list of observers.
+  // `for_each_live` is called during snapshot_taken and moment() only.
+  HeapState(const HeapFacts&, std::vector<WantedMoment>, ForEachLive for_each_live, TimelineCurve* curve,
+            std::size_t top_blocks);
+
+  const std::vector<Moment>& moments() const { return moments_; }
+  std::vector<Moment>& moments() { return moments_; }
+  // From the events alone, as of now.
+  Moment moment(Why, trace::Tick);
+  // Computes a moment from events alone before the first event after `tick`.
+  void want_at(trace::Tick tick) { pending_ = tick; }
+
+  const PageMap& pages() const { return pages_; }
+  const ThreadCache& caches() const { return caches_; }
+
+  void allocated(const trace::Block&, trace::Tick) override;
+  void released(const trace::Block&, trace::ThreadId by, trace::Release, trace::Tick) override;
+  void resized(const trace::Block& before, const trace::Block& after, trace::ThreadId by, trace::Tick) override;
+  void thread_started(trace::ThreadId, std::uint32_t tid, std::string_view name, std::uint64_t stack_address,
+                      trace::Tick) override;
+  void thread_ended(trace::ThreadId, trace::Tick) override;
+  void snapshot_taken(const trace::Snapshot&) override;
+
+ private:
+  void before_event(trace::Tick);
+  void give_back(const trace::Block&, trace::ThreadId by);
+  void agree_with_live_blocks();
+  Moment compute(Why, trace::Tick, const trace::Snapshot*);
+
+  HeapFacts facts_;
+  PageMap pages_;
+  ThreadCache caches_;
+  std::vector<WantedMoment> wanted_;
+  ForEachLive for_each_live_;
+  TimelineCurve* curve_;
+  std::size_t top_blocks_;
+  std::size_t snapshots_ = 0;
+  trace::Tick pending_ = ~trace::Tick{0};
+  std::vector<std::uint64_t> newest_address_;  // by thread: what it allocated last, below kLargeBlockBytes
+  std::vector<std::uint64_t> stacks_;          // by thread: 0 unknown or ended
+  std::vector<Moment> moments_;
+};
+
+}  // namespace heapspy::model

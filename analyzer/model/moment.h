@@ -1,0 +1,40 @@
+// Where memory was at one moment: what a report is made of. Owns everything, so it outlives trace and model.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/model/arena_state.h"
+#include "analyzer/trace/snapshot.h"
+
+namespace heapspy::model {
+
+enum class Why : std::uint8_t {
+  peak,       // the snapshot of highest RSS
+  end,        // the last snapshot; without snapshots: the last event
+  requested,  // the last snapshot at or before the time asked for; without one: that time, from events alone
+};
+
+struct Moment {
+  Why why = Why::end;
+  trace::Tick tick = 0;
+  double time_s = 0;  // since the start of the process
+  std::uint64_t live_bytes = 0, live_blocks = 0;
+
+  ArenaState heap;
+
+  // From the snapshot; without one (`reason` is nullopt) empty, and residency in `heap` is nullopt throughout.
+  std::optional<format::SnapshotReason> reason;
+  std::optional<std::uint64_t> rss_bytes;
+  std::uint64_t recorder_bytes = 0;            // resident, in private mappings of the recorder
+  std::vector<trace::Mapping> mappings;        // by address
+  std::vector<format::HeapRecord> heaps;       // by address
+  std::vector<std::uint64_t> stack_addresses;  // of the threads that lived
+  std::map<std::string, std::string> cgroup;
+  std::string status_text;
+};
+
+}  // namespace heapspy::model
