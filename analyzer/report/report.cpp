@@ -1,0 +1,42 @@
+#include "analyzer/report/report.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace heapspy::report {
+
+const ThreadReport* thread_with_id(const Report& report, std::uint32_t id) {
+  const auto at = std::lower_bound(report.threads.begin(), report.threads.end(), id,
+                                   [](const ThreadReport& thread, std::uint32_t wanted) { return thread.id < wanted; });
+  return at != report.threads.end() && at->id == id ? &*at : nullptr;
+}
+
+const std::string* setting(const Report& report, const char* name) {
+  for (const auto& [key, value] : report.process.environment)
+    if (key == name) return &value;
+  return nullptr;
+}
+
+std::optional<std::string> tunable(const Report& report, const char* name) {
+  const std::string* all = setting(report, "GLIBC_TUNABLES");
+  if (!all) return std::nullopt;
+  std::string_view rest = *all;
+  std::optional<std::string> value;
+  while (!rest.empty()) {
+    const std::size_t end = rest.find(':');
+    const std::string_view one = rest.substr(0, end);
+    rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
+    const std::size_t equals = one.find('=');
+    if (equals != std::string_view::npos && one.substr(0, equals) == name) value = std::string(one.substr(equals + 1));
+  }
+  return value;
+}
+
+std::string arena_label(const ArenaReport& arena) {
+  if (arena.kind == "main") return "main";
+  if (arena.kind == "secondary") return "arena " + std::to_string(arena.id);
+  if (arena.kind == "mmapped") return "mapped blocks";
+  return arena.kind;
+}
+
+}  // namespace heapspy::report

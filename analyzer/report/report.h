@@ -1,0 +1,162 @@
+// One report: everything that `heapspy report` shows, in the order and the words of the schema heapspy.report/1.
+// report_json and report_text write it; diff compares two; they add nothing of their own. Filled by build.h.
+//
+// Bytes are bytes, times are seconds from the start of the process. nullopt is "not known" (JSON null, text "?").
+// Strings that come from the traced process (names, paths, command) hold whatever bytes it used; writers escape them.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/findings/finding.h"
+
+namespace heapspy::report {
+
+using Bytes = std::optional<std::uint64_t>;
+using Count = std::optional<std::uint64_t>;
+using Seconds = std::optional<double>;
+
+struct DamageReport {
+  std::uint64_t offset = 0;
+  std::string reason;
+};
+
+struct TraceReport {
+  std::string path;
+  std::uint32_t format_version = 0;
+  std::string mode;   // "full" …
+  std::string clock;  // "stamp", "event"
+  std::uint64_t size_bytes = 0;
+  std::uint64_t events = 0;
+  std::uint64_t lost_events = 0;
+  std::uint64_t reordered_events = 0;
+  bool complete = true;  // nothing lost, nothing damaged, not stopped
+  std::vector<DamageReport> damage;
+  std::uint64_t damage_left_out = 0;  // further damage beyond what the list holds
+  std::optional<std::string> stop;    // why recording stopped before the process ended: "the disk is full" …
+};
+
+struct ProcessReport {
+  std::uint32_t pid = 0, ppid = 0;
+  std::string exe;
+  std::vector<std::string> command;
+  std::string host;
+  std::string start_time;  // UTC, ISO 8601 to the nanosecond
+  Seconds duration_s;
+  std::string end;  // "exit", "killed", "running", "exec"
+  std::string allocator_name;
+  std::optional<std::string> allocator_version;
+  std::vector<std::pair<std::string, std::string>> environment;  // what bears on memory: MALLOC_*, LD_PRELOAD …
+  bool forked = false;
+  Count cpus;
+  std::optional<std::string> glibc_version;
+};
+
+struct TotalsReport {
+  std::uint64_t allocations = 0, frees = 0, reallocations = 0, failed = 0, bytes_allocated = 0;
+  std::uint64_t live_bytes = 0, live_blocks = 0;  // at the end
+  std::uint64_t peak_live_bytes = 0;
+  Seconds peak_time_s;
+  std::uint64_t temporary = 0, unknown_frees = 0, inherited_frees = 0;
+  // By entry point, name → calls, in the order of the list in record.h.
+  std::vector<std::pair<std::string, std::uint64_t>> calls;
+};
+
+struct SizeReport {
+  std::uint64_t from = 0, to = 0;  // requested bytes, both inclusive
+  std::uint64_t allocations = 0, bytes = 0;
+  std::uint64_t live_blocks = 0, live_bytes = 0;  // at the end; not kept per thread
+};
+
+struct ThreadReport {
+  std::uint32_t id = 0, tid = 0;
+  std::string name;
+  Seconds start_s, end_s;  // end_s: nullopt while it runs, or when its end was not seen
+  std::uint64_t allocations = 0, frees = 0, reallocations = 0, failed = 0, bytes_allocated = 0;
+  std::uint64_t live_bytes = 0, peak_live_bytes = 0;  // of blocks that it allocated, whoever frees them
+  std::uint64_t freed_by_others = 0;                  // blocks that it allocated and another thread freed
+  std::uint64_t freed_for_others = 0;                 // blocks of other threads that it freed
+  Bytes pinned_bytes;                                 // at the moment: charged to its live blocks
+  std::vector<SizeReport> sizes;
+};
+
+struct LifetimeReport {
+  double from_s = 0;
+  Seconds to_s;  // nullopt: no upper end
+  std::uint64_t blocks = 0, bytes = 0;
+};
+
+struct PlugReport {
+  std::uint64_t address = 0, size = 0;
+  std::uint32_t thread = 0;
+  Seconds age_s;
+  Bytes free_below_bytes;
+};
+
+struct ArenaReport {
+  std::uint32_t id = 0;
+  std::string kind;  // "main", "secondary", "mmapped", "other"
+  std::optional<std::uint64_t> address;
+  Count heaps;
+  std::vector<std::uint32_t> threads;  // ids of those that allocated in it
+  Bytes system_bytes, in_use_bytes;
+  std::uint64_t live_bytes = 0, live_blocks = 0;
+  Bytes resident_bytes, trimmable_bytes, pinned_bytes, cached_bytes;
+  std::optional<double> fragmentation;
+  Bytes top_bytes;
+  std::optional<PlugReport> plug;
+};
+
+struct PartReport {
+  std::string name;
+  std::uint64_t bytes = 0;
+};
+
+struct RssReport {
+  Bytes total_bytes;
+  std::vector<PartReport> parts;  // sum to total_bytes
+};
+
+// Where the figures of `arenas` and `rss` are taken.
+struct MomentReport {
+  Seconds time_s;
+  std::string why;  // "peak", "end", "asked"
+};
+
+struct PointReport {
+  double time_s = 0;
+  Bytes live_bytes, system_bytes, rss_bytes, pinned_bytes;
+};
+
+struct Report {
+  TraceReport trace;
+  ProcessReport process;
+  TotalsReport totals;
+  MomentReport at;
+  std::vector<ThreadReport> threads;  // by id
+  std::vector<SizeReport> sizes;      // by size
+  std::vector<LifetimeReport> lifetimes;
+  std::vector<ArenaReport> arenas;
+  RssReport rss;
+  // The same at the end of what was recorded, whatever `at` is.
+  MomentReport end_at;
+  std::vector<ArenaReport> arenas_at_end;
+  RssReport rss_at_end;
+  std::vector<PointReport> timeline;
+  // The moment that the findings are about: `at` or the end.
+  MomentReport findings_at;
+  std::vector<findings::Finding> findings;  // most bytes first
+};
+
+// The thread with this id, nullptr where there is none.
+const ThreadReport* thread_with_id(const Report&, std::uint32_t id);
+// What is set in the process's environment; nullptr where it is not.
+const std::string* setting(const Report&, const char* name);
+// A tunable's value within GLIBC_TUNABLES ("glibc.malloc.arena_max"); nullopt where it is not set.
+std::optional<std::string> tunable(const Report&, const char* name);
+// "main", "arena 3", "mapped blocks", "other": how text names an arena.
+std::string arena_label(const ArenaReport&);
+
+}  // namespace heapspy::report

@@ -1,0 +1,195 @@
+#include "analyzer/report/report_json.h"
+
+#include <cmath>
+
+namespace heapspy::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename T>
+Json maybe(const std::optional<T>& value) {
+  if (!value) return nullptr;
+  if constexpr (std::is_floating_point_v<T>)
+    if (!std::isfinite(*value)) return nullptr;
+  return *value;
+}
+
+Json trace_json(const TraceReport& trace) {
+  Json damage = Json::array();
+  for (const DamageReport& each : trace.damage) damage.push_back({{"offset", each.offset}, {"reason", each.reason}});
+  return {{"path", trace.path},
+          {"format_version", trace.format_version},
+          {"mode", trace.mode},
+          {"clock", trace.clock},
+          {"size_bytes", trace.size_bytes},
+          {"events", trace.events},
+          {"lost_events", trace.lost_events},
+          {"reordered_events", trace.reordered_events},
+          {"complete", trace.complete},
+          {"damage", std::move(damage)},
+          {"damage_left_out", trace.damage_left_out},
+          {"stop", maybe(trace.stop)}};
+}
+
+Json process_json(const ProcessReport& process) {
+  Json environment = Json::object();
+  for (const auto& [name, value] : process.environment) environment[name] = value;
+  return {{"pid", process.pid},
+          {"ppid", process.ppid},
+          {"exe", process.exe},
+          {"command", process.command},
+          {"host", process.host},
+          {"start_time", process.start_time},
+          {"duration_s", maybe(process.duration_s)},
+          {"end", process.end},
+          {"allocator", {{"name", process.allocator_name}, {"version", maybe(process.allocator_version)}}},
+          {"environment", std::move(environment)},
+          {"forked", process.forked},
+          {"cpus", maybe(process.cpus)},
+          {"glibc_version", maybe(process.glibc_version)}};
+}
+
+Json totals_json(const TotalsReport& totals) {
+  Json calls = Json::object();
+  for (const auto& [name, count] : totals.calls) calls[name] = count;
+  return {{"allocations", totals.allocations},
+          {"frees", totals.frees},
+          {"reallocations", totals.reallocations},
+          {"failed", totals.failed},
+          {"bytes_allocated", totals.bytes_allocated},
+          {"live_bytes", totals.live_bytes},
+          {"live_blocks", totals.live_blocks},
+          {"peak_live_bytes", totals.peak_live_bytes},
+          {"peak_time_s", maybe(totals.peak_time_s)},
+          {"temporary", totals.temporary},
+          {"unknown_frees", totals.unknown_frees},
+          {"inherited_frees", totals.inherited_frees},
+          {"calls", std::move(calls)}};
+}
+
+Json moment_json(const MomentReport& moment) { return {{"time_s", maybe(moment.time_s)}, {"why", moment.why}}; }
+
+Json thread_json(const ThreadReport& thread) {
+  Json sizes = Json::array();
+  for (const SizeReport& size : thread.sizes)
+    sizes.push_back({{"from", size.from}, {"to", size.to}, {"allocations", size.allocations}, {"bytes", size.bytes}});
+  return {{"id", thread.id},
+          {"tid", thread.tid},
+          {"name", thread.name},
+          {"start_s", maybe(thread.start_s)},
+          {"end_s", maybe(thread.end_s)},
+          {"allocations", thread.allocations},
+          {"frees", thread.frees},
+          {"reallocations", thread.reallocations},
+          {"failed", thread.failed},
+          {"bytes_allocated", thread.bytes_allocated},
+          {"live_bytes", thread.live_bytes},
+          {"peak_live_bytes", thread.peak_live_bytes},
+          {"freed_by_others", thread.freed_by_others},
+          {"freed_for_others", thread.freed_for_others},
+          {"pinned_bytes", maybe(thread.pinned_bytes)},
+          {"sizes", std::move(sizes)}};
+}
+
+Json plug_json(const std::optional<PlugReport>& plug) {
+  if (!plug) return nullptr;
+  return {{"address", plug->address},
+          {"size", plug->size},
+          {"thread", plug->thread},
+          {"age_s", maybe(plug->age_s)},
+          {"free_below_bytes", maybe(plug->free_below_bytes)}};
+}
+
+Json arena_json(const ArenaReport& arena) {
+  return {{"id", arena.id},
+          {"kind", arena.kind},
+          {"address", maybe(arena.address)},
+          {"heaps", maybe(arena.heaps)},
+          {"threads", arena.threads},
+          {"system_bytes", maybe(arena.system_bytes)},
+          {"in_use_bytes", maybe(arena.in_use_bytes)},
+          {"live_bytes", arena.live_bytes},
+          {"live_blocks", arena.live_blocks},
+          {"resident_bytes", maybe(arena.resident_bytes)},
+          {"trimmable_bytes", maybe(arena.trimmable_bytes)},
+          {"pinned_bytes", maybe(arena.pinned_bytes)},
+          {"cached_bytes", maybe(arena.cached_bytes)},
+          {"fragmentation", maybe(arena.fragmentation)},
+          {"top_bytes", maybe(arena.top_bytes)},
+          {"plug", plug_json(arena.plug)}};
+}
+
+Json rss_json(const RssReport& rss) {
+  Json parts = Json::array();
+  for (const PartReport& part : rss.parts) parts.push_back({{"name", part.name}, {"bytes", part.bytes}});
+  return {{"total_bytes", maybe(rss.total_bytes)}, {"parts", std::move(parts)}};
+}
+
+template <typename List, typename Write>
+Json list_json(const List& list, Write write) {
+  Json result = Json::array();
+  for (const auto& each : list) result.push_back(write(each));
+  return result;
+}
+
+}  // namespace
+
+Json finding_json(const findings::Finding& finding) {
+  Json evidence = Json::object();
+  for (const auto& [name, figure] : finding.evidence) {
+    Json& value = evidence[name];
+    std::visit([&](const auto& held) { value = held; }, figure);
+  }
+  return {{"kind", finding.kind},
+          {"severity", findings::severity_word(finding.severity)},
+          {"bytes", finding.bytes},
+          {"text", finding.text},
+          {"fix", maybe(finding.fix)},
+          {"cost", maybe(finding.cost)},
+          {"evidence", std::move(evidence)},
+          {"title", finding.title},
+          {"part_of", finding.part_of},
+          {"fix_saves_bytes", maybe(finding.fix_saves_bytes)},
+          {"to_try", maybe(finding.to_try)}};
+}
+
+Json report_json(const Report& report) {
+  Json json;
+  json["schema"] = "heapspy.report/1";
+  json["trace"] = trace_json(report.trace);
+  json["process"] = process_json(report.process);
+  json["totals"] = totals_json(report.totals);
+  json["at"] = moment_json(report.at);
+  json["threads"] = list_json(report.threads, thread_json);
+  json["sizes"] = list_json(report.sizes, [](const SizeReport& size) -> Json {
+    return {{"from", size.from},   {"to", size.to},
+            {"allocations", size.allocations}, {"bytes", size.bytes},
+            {"live_blocks", size.live_blocks}, {"live_bytes", size.live_bytes}};
+  });
+  json["lifetimes"] = list_json(report.lifetimes, [](const LifetimeReport& life) -> Json {
+    return {{"from_s", life.from_s}, {"to_s", maybe(life.to_s)}, {"blocks", life.blocks}, {"bytes", life.bytes}};
+  });
+  json["arenas"] = list_json(report.arenas, arena_json);
+  json["rss"] = rss_json(report.rss);
+  json["timeline"] = list_json(report.timeline, [](const PointReport& point) -> Json {
+    return {{"time_s", point.time_s},
+            {"live_bytes", maybe(point.live_bytes)},
+            {"system_bytes", maybe(point.system_bytes)},
+            {"rss_bytes", maybe(point.rss_bytes)},
+            {"pinned_bytes", maybe(point.pinned_bytes)}};
+  });
+  json["sites"] = Json::array();  // no call stacks are recorded yet
+  json["findings"] = list_json(report.findings, finding_json);
+  json["end"] = {{"at", moment_json(report.end_at)},
+                 {"arenas", list_json(report.arenas_at_end, arena_json)},
+                 {"rss", rss_json(report.rss_at_end)}};
+  json["findings_at"] = moment_json(report.findings_at);
+  return json;
+}
+
+std::string dump_json(const Json& json) {
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace heapspy::report
