@@ -10,6 +10,7 @@
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/command_line.h"
 #include "analyzer/cli/message.h"
+#include "analyzer/process/live_process.h"
 #include "analyzer/trace/reader.h"
 
 namespace heapspy::cli {
@@ -17,7 +18,9 @@ namespace {
 
 // The commands, in the order of --help. Each is declared in command.h and lives in NAME_command.cpp.
 using AddCommand = void (*)(CLI::App&, Invocation&);
-const std::vector<AddCommand> kCommands = {};
+const std::vector<AddCommand> kCommands = {
+    add_maps_command,
+};
 
 constexpr const char* kVersion = "0.1.0";  // of project() in CMakeLists.txt
 
@@ -62,6 +65,8 @@ ExitStatus run(const std::vector<std::string>& arguments) {
     return failed(failure.status, failure.what());
   } catch (const trace::Unreadable& unreadable) {
     return failed(ExitStatus::unreadable, unreadable.what());
+  } catch (const process::TargetError& error) {
+    return failed(ExitStatus::target_refused, error.what());
   } catch (const std::bad_alloc&) {
     return failed(ExitStatus::unreadable, "out of memory");
   } catch (const std::exception& error) {
