@@ -49,6 +49,9 @@ class Observer {
   // A free of an address where no block lives as far as the trace knows. `inherited`: the process was forked and the
   // address was never allocated in it, so the parent allocated it.
   virtual void unknown_release(ThreadId, std::uint64_t /*address*/, Release, bool /*inherited*/, Tick) {}
+  // The block cannot live any more because its address was given out again, but no call that ended it is in the trace
+  // (events were lost there). It counts as no release; whoever sums live blocks takes it out.
+  virtual void vanished(const Block&, Tick) {}
   // The block was ended by another thread than `released` had said (merge repair; rare).
   virtual void reattributed(const Block&, ThreadId /*said*/, ThreadId /*is*/) {}
   virtual void thread_started(ThreadId, std::uint32_t /*tid*/, std::string_view /*name*/, std::uint64_t /*stack_address*/,
