@@ -1,0 +1,401 @@
+#include "tests/support/trace_builder.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <initializer_list>
+#include <stdexcept>
+
+#include "heapspy/format/encode.h"
+
+namespace heapspy::test {
+
+using format::Kind;
+using format::Operation;
+using format::Origin;
+using format::Release;
+
+namespace {
+
+template <typename T>
+std::string_view as_bytes(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+void pad(std::string& to, std::size_t alignment) { to.resize(format::align_up(to.size(), alignment)); }
+
+void append_item(std::string& to, std::uint32_t tag, std::string_view content) {
+  to += as_bytes(format::TaggedItem{tag, 0, content.size()});
+  to += content;
+  pad(to, 8);
+}
+
+void append_item(std::string& to, format::SnapshotTag tag, std::string_view content) {
+  append_item(to, static_cast<std::uint32_t>(tag), content);
+}
+
+}  // namespace
+
+// ---- threads -----------------------------------------------------------------------------------------------------
+ThreadBuilder& ThreadBuilder::word(std::uint64_t value) {
+  words_.push_back(value);
+  return *this;
+}
+
+ThreadBuilder& ThreadBuilder::stamp(Tick tick) {
+  if (!stamped_) first_tick_ = tick;
+  stamped_ = true;
+  last_tick_ = tick;
+  return word(format::encode_stamp(Kind::stamp, tick));
+}
+
+ThreadBuilder& ThreadBuilder::stamp_off_cpu(Tick tick) {
+  stamp(tick);
+  words_.back() = format::encode_stamp(Kind::stamp_off_cpu, tick);
+  return *this;
+}
+
+ThreadBuilder& ThreadBuilder::record(Kind kind, std::uint64_t payload, std::initializer_list<std::uint64_t> numbers,
+                                     std::string_view text) {
+  std::uint64_t encoded[format::kMaxRecordWords];
+  const std::string terminated(text);
+  const auto room = static_cast<std::uint32_t>(format::kMaxRecordWords - 1 - numbers.size());
+  const std::uint32_t text_words = format::encode_text(terminated.c_str(), encoded, room);
+  const auto words = static_cast<std::uint32_t>(1 + numbers.size() + text_words);
+  word(format::encode_first(kind, words, payload));
+  for (const std::uint64_t number : numbers) word(format::encode_number(number));
+  for (std::uint32_t i = 0; i < text_words; i++) word(encoded[i]);
+  return *this;
+}
+
+ThreadBuilder& ThreadBuilder::allocation(Origin origin, Operation operation, std::uint64_t address, std::uint64_t size) {
+  if (format::fits_short(address, size)) return word(format::encode_short(operation, address, size));
+  return record(Kind::allocation, format::encode_allocation_payload(origin, 0), {address, size});
+}
+
+ThreadBuilder& ThreadBuilder::malloc(std::uint64_t address, std::uint64_t size) {
+  return allocation(Origin::malloc, Operation::malloc, address, size);
+}
+ThreadBuilder& ThreadBuilder::calloc(std::uint64_t address, std::uint64_t size) {
+  return allocation(Origin::calloc, Operation::calloc, address, size);
+}
+ThreadBuilder& ThreadBuilder::operator_new(std::uint64_t address, std::uint64_t size) {
+  return allocation(Origin::operator_new, Operation::operator_new, address, size);
+}
+ThreadBuilder& ThreadBuilder::realloc_new(std::uint64_t address, std::uint64_t size) {
+  return allocation(Origin::realloc, Operation::realloc_new, address, size);
+}
+ThreadBuilder& ThreadBuilder::aligned(std::uint64_t address, std::uint64_t size, unsigned log2_alignment) {
+  return record(Kind::allocation, format::encode_allocation_payload(Origin::aligned, log2_alignment), {address, size});
+}
+ThreadBuilder& ThreadBuilder::operator_new_aligned(std::uint64_t address, std::uint64_t size, unsigned log2_alignment) {
+  return record(Kind::allocation, format::encode_allocation_payload(Origin::operator_new_aligned, log2_alignment),
+                {address, size});
+}
+
+ThreadBuilder& ThreadBuilder::free(std::uint64_t address) {
+  if (format::fits_short(address, 0)) return word(format::encode_short(Operation::free, address, 0));
+  return record(Kind::release, static_cast<std::uint64_t>(Release::free), {address});
+}
+ThreadBuilder& ThreadBuilder::operator_delete(std::uint64_t address) {
+  constexpr auto release = static_cast<std::uint64_t>(Release::operator_delete);
+  if (format::fits_short(address, 0)) return word(format::encode_short(Operation::free, address, release));
+  return record(Kind::release, release, {address});
+}
+
+ThreadBuilder& ThreadBuilder::realloc(std::uint64_t before, std::uint64_t after, std::uint64_t size) {
+  return realloc_begin(before).realloc_end(after, size);
+}
+ThreadBuilder& ThreadBuilder::realloc_begin(std::uint64_t address) {
+  if (format::fits_short(address, 0)) return word(format::encode_short(Operation::realloc_begin, address, 0));
+  return record(Kind::realloc_begin, 0, {address});
+}
+ThreadBuilder& ThreadBuilder::realloc_end(std::uint64_t address, std::uint64_t size) {
+  if (format::fits_short(address, size)) return word(format::encode_short(Operation::realloc_end, address, size));
+  return record(Kind::realloc_end, 0, {address, size});
+}
+ThreadBuilder& ThreadBuilder::realloc_failed(std::uint64_t size) { return record(Kind::realloc_failed, 0, {size}); }
+ThreadBuilder& ThreadBuilder::realloc_freed() { return record(Kind::realloc_freed, 0, {}); }
+
+ThreadBuilder& ThreadBuilder::failed(Origin origin, std::uint64_t size) {
+  return record(Kind::failed, static_cast<std::uint64_t>(origin), {size});
+}
+ThreadBuilder& ThreadBuilder::start(std::string_view name, std::uint64_t stack_address) {
+  return record(Kind::thread_start, tid_, {stack_address}, name);
+}
+ThreadBuilder& ThreadBuilder::name(std::string_view text, std::uint32_t tid) {
+  return record(Kind::thread_name, tid ? tid : tid_, {}, text);
+}
+ThreadBuilder& ThreadBuilder::end() { return record(Kind::thread_end, 0, {}); }
+ThreadBuilder& ThreadBuilder::mark(std::string_view text) { return record(Kind::mark, 0, {}, text); }
+
+ThreadBuilder& ThreadBuilder::chunk() { return lose(0); }
+
+ThreadBuilder& ThreadBuilder::lose(std::uint64_t words, std::uint64_t events) {
+  cuts_.push_back({words_.size(), words, last_tick_});
+  lost_events_ += events;
+  return *this;
+}
+
+// ---- the file ----------------------------------------------------------------------------------------------------
+TraceBuilder::TraceBuilder(Options options) : options_(options) {
+  std::memcpy(header_.magic, format::kMagic, sizeof header_.magic);
+  header_.version = format::kVersion;
+  header_.header_bytes = format::kPageBytes;
+  header_.mode = format::Mode::full;
+  header_.clock = format::Clock::stamp;
+  header_.tick_kind = format::TickKind::nanosecond;
+  header_.machine_page_bytes = 4096;
+  header_.pid = 4242;
+  header_.ppid = 4241;
+  header_.end = static_cast<std::uint32_t>(format::End::exit);
+  header_.origin = 5'000'000'000;
+  header_.start_realtime_ns = 1'700'000'000'000'000'000;
+  header_.pairs[0] = {0, header_.origin};
+  header_.max_bytes = 8ull << 30;
+  header_.events_per_stamp = 32;
+}
+
+ThreadBuilder& TraceBuilder::bare_thread(std::uint32_t tid) {
+  return threads_.emplace_back(static_cast<std::uint32_t>(threads_.size() + 1), tid);
+}
+
+ThreadBuilder& TraceBuilder::thread(std::string_view name, std::uint32_t tid, Tick tick, std::uint64_t stack_address) {
+  return bare_thread(tid).stamp(tick).start(name, stack_address);
+}
+
+TraceBuilder& TraceBuilder::process(format::ProcessTag tag, std::string_view content) {
+  append_item(process_, static_cast<std::uint32_t>(tag), content);
+  return *this;
+}
+
+TraceBuilder& TraceBuilder::snapshot(const trace::Snapshot& snapshot) {
+  snapshots_.emplace_back(snapshot.begin, encode_snapshot(snapshot));
+  return *this;
+}
+
+namespace {
+
+struct StringSink {
+  std::string bytes;
+  void write(std::string_view part) { bytes += part; }
+  void pad(std::size_t alignment) { bytes.resize(format::align_up(bytes.size(), alignment)); }
+  std::uint64_t size() const { return bytes.size(); }
+  void patch_header(const format::FileHeader& header) { std::memcpy(bytes.data(), &header, sizeof header); }
+};
+
+struct FileSink {
+  std::FILE* file;
+  std::uint64_t at = 0;
+  explicit FileSink(const std::string& path) : file(std::fopen(path.c_str(), "wb")) {
+    if (!file) throw std::runtime_error("cannot write " + path);
+  }
+  ~FileSink() { std::fclose(file); }
+  void write(std::string_view part) { at += std::fwrite(part.data(), 1, part.size(), file); }
+  void pad(std::size_t alignment) {
+    static const char zeros[format::kPageBytes] = {};
+    write({zeros, static_cast<std::size_t>(format::align_up(at, alignment) - at)});
+  }
+  std::uint64_t size() const { return at; }
+  void patch_header(const format::FileHeader& header) {
+    std::rewind(file);
+    write(as_bytes(header));
+  }
+};
+
+std::string_view view(const std::vector<std::uint64_t>& words) {
+  return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(std::uint64_t)};
+}
+
+format::ChunkHeader chunk_header(format::ChunkKind kind, std::string_view payload) {
+  format::ChunkHeader header{};
+  header.magic = format::kChunkMagic;
+  header.kind = kind;
+  header.version = 1;
+  header.payload_bytes = payload.size();
+  header.payload_checksum = format::checksum(payload.data(), payload.size());
+  return header;
+}
+
+template <typename Sink>
+void write_chunk(Sink& sink, format::ChunkHeader header, std::string_view payload) {
+  header.header_checksum = format::checksum(&header, sizeof header - sizeof header.header_checksum);
+  sink.pad(format::kChunkAlignment);
+  sink.write(as_bytes(header));
+  sink.write(payload);
+  sink.pad(format::kChunkAlignment);
+}
+
+}  // namespace
+
+template <typename Sink>
+void TraceBuilder::emit(Sink& sink) const {
+  sink.write(as_bytes(header_));
+  sink.pad(format::kPageBytes);
+  if (!process_.empty()) write_chunk(sink, chunk_header(format::ChunkKind::process, process_), process_);
+
+  const std::uint64_t ring_words = options_.ring_bytes / sizeof(std::uint64_t);
+  auto lap_bit = [&](std::uint64_t position) { return (position / ring_words & 1) ? 0 : format::kLapBit; };
+
+  // Staging segments: one slot for each thread that keeps a tail.
+  const std::uint64_t tail = std::min<std::uint64_t>(options_.ring_tail_words, ring_words);
+  for (std::size_t first = 0; tail && first < threads_.size(); first += options_.slots) {
+    sink.pad(format::kPageBytes);
+    std::string payload;
+    payload += as_bytes(format::StagingHeader{options_.slots, options_.ring_bytes, {}});
+    std::string rings;
+    for (std::size_t i = first; i < first + options_.slots; i++) {
+      format::SlotHeader slot{};
+      std::vector<std::uint64_t> ring(ring_words);
+      if (i < threads_.size()) {
+        const ThreadBuilder& thread = threads_[i];
+        std::uint64_t lost = 0;
+        for (const ThreadBuilder::Cut& cut : thread.cuts_) lost += cut.lost;
+        const std::uint64_t end = options_.ring_start + lost + thread.words_.size();
+        const std::uint64_t kept = std::min<std::uint64_t>(tail, thread.words_.size());
+        slot.thread = thread.id_;
+        slot.tid = thread.tid_;
+        slot.appended = end - kept;
+        slot.stream_delta = options_.ring_start;
+        slot.lost_events = thread.lost_events_;
+        slot.first_tick = thread.first_tick_;
+        for (std::uint64_t position = end < ring_words ? 0 : end - ring_words; position < end; position++) {
+          const std::uint64_t back = end - position;
+          const std::uint64_t word = back <= kept ? thread.words_[thread.words_.size() - back] : 0x1111111111111110;
+          ring[position % ring_words] = word | lap_bit(position);
+        }
+      }
+      payload += as_bytes(slot);
+      rings += view(ring);
+    }
+    payload.resize(format::kPageBytes - sizeof(format::ChunkHeader));
+    payload += rings;
+    format::ChunkHeader header = chunk_header(format::ChunkKind::staging, payload);
+    header.payload_checksum = 0;
+    write_chunk(sink, header, payload);
+  }
+
+  Tick last_tick = 0;
+  for (const ThreadBuilder& thread : threads_) {
+    last_tick = std::max(last_tick, thread.last_tick_);
+    const std::uint64_t kept = std::min<std::uint64_t>(tail, thread.words_.size());
+    const std::uint64_t end = thread.words_.size() - kept;
+    std::uint64_t at = 0, lost = 0;
+    Tick tick = thread.first_tick_;
+    auto cut = thread.cuts_.begin();
+    while (at < end) {
+      for (; cut != thread.cuts_.end() && cut->at <= at; ++cut) {
+        lost += cut->lost;
+        tick = cut->tick;
+      }
+      std::uint64_t stop = std::min(end, at + options_.chunk_words);
+      if (cut != thread.cuts_.end()) stop = std::min(stop, cut->at);
+      std::vector<std::uint64_t> words(thread.words_.begin() + static_cast<std::ptrdiff_t>(at),
+                                       thread.words_.begin() + static_cast<std::ptrdiff_t>(stop));
+      for (std::uint64_t i = 0; i < words.size(); i++) words[i] |= lap_bit(options_.ring_start + lost + at + i);
+      format::ChunkHeader header = chunk_header(format::ChunkKind::events, view(words));
+      header.thread = thread.id_;
+      header.tid = thread.tid_;
+      header.stream_at = at + lost;
+      header.first_tick = tick;
+      write_chunk(sink, header, view(words));
+      at = stop;
+    }
+  }
+
+  for (const auto& [tick, payload] : snapshots_) {
+    format::ChunkHeader header = chunk_header(format::ChunkKind::snapshot, payload);
+    header.first_tick = tick;
+    write_chunk(sink, header, payload);
+    last_tick = std::max(last_tick, tick);
+  }
+
+  format::FileHeader header = header_;
+  header.threads = static_cast<std::uint32_t>(threads_.size());
+  header.append_at = sink.size();
+  if (!header.end_tick && header.end != static_cast<std::uint32_t>(format::End::running)) header.end_tick = last_tick;
+  if (!header.pairs[1].tick) header.pairs[1] = {last_tick, header.origin + last_tick};
+  sink.patch_header(header);
+}
+
+std::string TraceBuilder::bytes() const {
+  StringSink sink;
+  emit(sink);
+  return std::move(sink.bytes);
+}
+
+void TraceBuilder::write(const std::string& path) const {
+  FileSink sink(path);
+  emit(sink);
+}
+
+// ---- snapshots ---------------------------------------------------------------------------------------------------
+std::string encode_snapshot(const trace::Snapshot& snapshot) {
+  std::string payload;
+  const format::SnapshotInfo info{
+      snapshot.begin,     snapshot.end,           snapshot.reason, snapshot.brk_end ? 1u : 0u, snapshot.brk_end.value_or(0),
+      snapshot.rss_bytes, snapshot.recorder_bytes};
+  append_item(payload, format::SnapshotTag::info, as_bytes(info));
+
+  std::string content;
+  for (const trace::Mapping& mapping : snapshot.mappings) {
+    const std::uint32_t permissions =
+        (mapping.read ? 1u : 0u) | (mapping.write ? 2u : 0u) | (mapping.execute ? 4u : 0u) | (mapping.shared ? 8u : 0u);
+    content += as_bytes(format::MappingRecord{mapping.start, mapping.end, mapping.file_offset, mapping.inode, mapping.rss_bytes,
+                                              mapping.anonymous_bytes, mapping.swap_bytes, mapping.anon_huge_bytes,
+                                              mapping.private_dirty_bytes, permissions,
+                                              static_cast<std::uint32_t>(mapping.name.size())});
+    content += mapping.name;
+    pad(content, 8);
+  }
+  append_item(payload, format::SnapshotTag::mappings, content);
+
+  content.clear();
+  for (const trace::ResidentPages& pages : snapshot.resident) {
+    content += as_bytes(
+        format::ResidencyRecord{pages.start, pages.pages, pages.kind, static_cast<std::uint32_t>(pages.bitmap.size())});
+    content += view(pages.bitmap);
+  }
+  append_item(payload, format::SnapshotTag::residency, content);
+
+  content.clear();
+  for (const format::HeapRecord& heap : snapshot.heaps) content += as_bytes(heap);
+  append_item(payload, format::SnapshotTag::heaps, content);
+
+  content.clear();
+  for (const auto& [tid, name] : snapshot.thread_names) {
+    format::ThreadRecord thread{tid, 0, {}};
+    name.copy(thread.name, sizeof thread.name);
+    content += as_bytes(thread);
+  }
+  append_item(payload, format::SnapshotTag::threads, content);
+
+  append_item(payload, format::SnapshotTag::status_text, snapshot.status_text);
+  for (const auto& [file, text] : snapshot.cgroup)
+    append_item(payload, format::SnapshotTag::cgroup_text, file + "\n" + text + "\n");
+  return payload;
+}
+
+// ---- files -------------------------------------------------------------------------------------------------------
+TemporaryFile::TemporaryFile(const std::string& content) {
+  const char* folder = getenv("TMPDIR");
+  path_ = std::string(folder && *folder ? folder : "/tmp") + "/heapspy-test-XXXXXX";
+  const int descriptor = mkstemp(path_.data());
+  if (descriptor < 0) throw std::runtime_error("cannot make a temporary file: " + path_);
+  close(descriptor);
+  if (!content.empty()) write(content);
+}
+
+TemporaryFile::~TemporaryFile() { unlink(path_.c_str()); }
+
+void TemporaryFile::write(std::string_view content) {
+  std::FILE* file = std::fopen(path_.c_str(), "wb");
+  if (!file) throw std::runtime_error("cannot write " + path_);
+  std::fwrite(content.data(), 1, content.size(), file);
+  std::fclose(file);
+}
+
+}  // namespace heapspy::test
