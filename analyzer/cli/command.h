@@ -46,6 +46,10 @@ struct Invocation {
 // A footer for --help.
 inline std::string example(std::string_view line) { return "Example:\n  " + std::string(line); }
 
+// For Option::check: one of some words, and a process id. The messages name the value and what is accepted.
+CLI::Validator one_of(const std::vector<std::string>& words);
+CLI::Validator process_id();
+
 void add_record_command(CLI::App&, Invocation&);
 void add_report_command(CLI::App&, Invocation&);
 void add_diff_command(CLI::App&, Invocation&);

@@ -19,6 +19,7 @@ namespace {
 // The commands, in the order of --help. Each is declared in command.h and lives in NAME_command.cpp.
 using AddCommand = void (*)(CLI::App&, Invocation&);
 const std::vector<AddCommand> kCommands = {
+    add_record_command,
     add_maps_command,
 };
 

@@ -81,7 +81,7 @@ void print_text(const LiveProcess& target, const MemoryMap& map) {
 void add_maps_command(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("maps", "every mapping of a live process, by kind");
-  command->add_option("PID", options->pid, "the process")->required()->check(CLI::PositiveNumber);
+  command->add_option("PID", options->pid, "the process")->required()->check(process_id());
   command->add_flag("--json", options->json, "print schema heapspy.maps/1");
   command->footer(example("heapspy maps 4242"));
   command->callback([options, &invocation] {
