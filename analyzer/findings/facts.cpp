@@ -4,8 +4,9 @@ namespace heapspy::findings {
 namespace {
 
 constexpr double kHighShare = 0.25, kMediumShare = 0.05;
-// One block is said to explain an arena's free pages where at least this share of them lies under it.
-constexpr double kPlugShare = 0.5;
+constexpr double kPlugShare = 0.5;  // "most": see plugged_arena
+// What runtimes keep at the bottom of a heap (stdio buffers, libstdc++'s emergency pool, the loader's) is fewer blocks.
+constexpr std::uint64_t kFewBlocks = 32;
 
 double share(const Facts& facts, std::uint64_t bytes) {
   if (!facts.rss_bytes || *facts.rss_bytes == 0) return 0;
@@ -24,9 +25,19 @@ Severity severity_of(const Facts& facts, std::uint64_t bytes) {
   return part >= kHighShare ? Severity::high : part >= kMediumShare ? Severity::medium : Severity::low;
 }
 
-bool plugged(const ArenaFacts& arena) {
-  if (!arena.glibc_heap || !arena.plug || !arena.trimmable_bytes || *arena.trimmable_bytes < kWorthBytes) return false;
-  return static_cast<double>(arena.plug->free_below_bytes) >= kPlugShare * static_cast<double>(*arena.trimmable_bytes);
+const ArenaFacts* plugged_arena(const Facts& facts) {
+  std::uint64_t all = 0;
+  const ArenaFacts* most = nullptr;
+  for (const ArenaFacts& arena : facts.arenas) {
+    if (!arena.glibc_heap || !arena.trimmable_bytes) continue;
+    all += *arena.trimmable_bytes;
+    if (!most || *arena.trimmable_bytes > *most->trimmable_bytes) most = &arena;
+  }
+  if (!most || !most->plug || most->live_blocks > kFewBlocks) return nullptr;
+  const auto most_of = [](std::uint64_t part, std::uint64_t whole) {
+    return static_cast<double>(part) >= kPlugShare * static_cast<double>(whole);
+  };
+  return most_of(*most->trimmable_bytes, all) && most_of(most->plug->free_below_bytes, *most->trimmable_bytes) ? most : nullptr;
 }
 
 std::optional<std::uint64_t> free_bytes(const Facts& facts) {

@@ -17,7 +17,7 @@ struct PlugFacts {
   std::uint64_t block_bytes = 0;  // asked for
   std::string thread;             // that allocated it
   std::optional<double> age_s;
-  std::uint64_t free_below_bytes = 0;  // resident whole free pages directly under it, down to the next live block
+  std::uint64_t free_below_bytes = 0;  // resident free bytes under it in its heap
 };
 
 struct ArenaFacts {
@@ -27,21 +27,12 @@ struct ArenaFacts {
   std::uint64_t live_bytes = 0;
   std::uint64_t live_blocks = 0;
   std::optional<std::uint64_t> resident_bytes, trimmable_bytes, pinned_bytes, cached_bytes;
-  std::optional<std::uint64_t> top_bytes;  // resident bytes of the free top: a secondary arena's is beyond any trim
+  std::optional<std::uint64_t> top_bytes;  // size of its free top, resident or not
   std::vector<std::string> threads;        // names of those that allocated in it
   std::optional<PlugFacts> plug;
 };
 
-enum class PartKind {
-  malloc_live,
-  malloc_overhead,
-  malloc_pinned,
-  malloc_trimmable,
-  malloc_cached,
-  malloc_other,
-  recorder,
-  other
-};
+enum class PartKind { malloc, recorder, other };
 
 struct PartFacts {
   std::string name;
@@ -50,7 +41,7 @@ struct PartFacts {
 };
 
 struct SizeFacts {
-  std::uint64_t from = 0, to = 0;  // requested bytes, both inclusive
+  std::uint64_t from = 0, to = 0;  // requested bytes, [from, to)
   std::uint64_t allocations = 0, live_blocks = 0, live_bytes = 0;
 };
 
@@ -62,6 +53,7 @@ struct PointFacts {
 struct PinnerFacts {
   std::string thread;
   std::uint64_t pinned_bytes = 0;
+  std::uint64_t blocks = 0;  // of it that pin anything
 };
 
 struct Facts {
@@ -83,8 +75,7 @@ struct Facts {
   std::vector<ArenaFacts> arenas;
   std::optional<std::uint64_t> live_bytes;
   std::optional<std::uint64_t> mappings, executable_mappings, page_table_bytes;
-  std::vector<PinnerFacts> pinners;                         // most bytes first
-  std::optional<std::uint64_t> largest_mapped_block_freed;  // drives glibc's dynamic thresholds
+  std::vector<PinnerFacts> pinners;  // most bytes first
   // Of the whole run.
   double end_s = 0;
   std::uint64_t end_live_bytes = 0;
@@ -101,9 +92,10 @@ inline constexpr std::uint64_t kWorthBytes = 4ull << 20;
 // True where `bytes` is worth a verdict in a process of this size (RSS unknown: by kWorthBytes alone).
 bool worth(const Facts&, std::uint64_t bytes);
 Severity severity_of(const Facts&, std::uint64_t bytes);
-// True where one live block explains most of the arena's trimmable bytes, so that `plug` counts them and `retained`
-// does not.
-bool plugged(const ArenaFacts&);
+// The arena whose trimmable bytes one live block explains, so that `plug` counts them and `retained` does not; nullptr:
+// there is none. It holds most of what is trimmable in the process, most of that lies under the block, and hardly any
+// other block lives in it (else freeing the highest would only uncover the next).
+const ArenaFacts* plugged_arena(const Facts&);
 // Trimmable, pinned and cached over all arenas; what could be freed by some means. nullopt: residency not known.
 std::optional<std::uint64_t> free_bytes(const Facts&);
 

@@ -15,12 +15,11 @@ constexpr double kMainShare = 0.8;
 
 std::optional<Finding> pinned(const Facts& facts) {
   if (!facts.glibc) return std::nullopt;
-  std::uint64_t bytes = 0, in_main = 0, blocks = 0, live = 0;
+  std::uint64_t bytes = 0, in_main = 0, live = 0;
   for (const ArenaFacts& arena : facts.arenas) {
     if (!arena.glibc_heap || !arena.pinned_bytes) continue;
     bytes += *arena.pinned_bytes;
     if (arena.main) in_main += *arena.pinned_bytes;
-    blocks += arena.live_blocks;
     live += arena.live_bytes;
   }
   if (!worth(facts, bytes)) return std::nullopt;
@@ -30,8 +29,10 @@ std::optional<Finding> pinned(const Facts& facts) {
   finding.title = "Pinned";
   finding.severity = severity_of(facts, bytes);
   finding.bytes = bytes;
-  finding.text = fmt::format("Free bytes on pages that also hold a live block ({} live in {}): no trim can return them.",
-                             bytes_text(live), plural_text(blocks, "block", "blocks"));
+  std::uint64_t blocks = 0;
+  for (const PinnerFacts& each : facts.pinners) blocks += each.blocks;
+  finding.text = fmt::format("Free bytes on pages that also hold one of {} ({} live in these heaps): no trim can return them.",
+                             plural_text(blocks, "live block", "live blocks"), bytes_text(live));
   if (static_cast<double>(in_main) >= kMainShare * static_cast<double>(bytes))
     finding.text +=
         fmt::format(" {} of it in the main heap, so MALLOC_ARENA_MAX does not help either.", percent_text(in_main, bytes));
@@ -48,7 +49,7 @@ std::optional<Finding> pinned(const Facts& facts) {
       "default,jemalloc,tcmalloc -- CMD";
   finding.evidence = {{"pinned_bytes", bytes},
                       {"pinned_bytes_in_main", in_main},
-                      {"live_blocks", blocks},
+                      {"pinning_blocks", blocks},
                       {"live_bytes", live},
                       {"threads", names}};
   return finding;

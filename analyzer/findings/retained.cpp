@@ -10,8 +10,9 @@ std::optional<Finding> retained(const Facts& facts) {
   if (!facts.glibc) return std::nullopt;
   std::uint64_t bytes = 0, arenas = 0;
   const ArenaFacts* largest = nullptr;
+  const ArenaFacts* plugged = plugged_arena(facts);
   for (const ArenaFacts& arena : facts.arenas) {
-    if (!arena.glibc_heap || !arena.trimmable_bytes || *arena.trimmable_bytes == 0 || plugged(arena)) continue;
+    if (!arena.glibc_heap || !arena.trimmable_bytes || *arena.trimmable_bytes == 0 || &arena == plugged) continue;
     bytes += *arena.trimmable_bytes;
     arenas++;
     if (!largest || *arena.trimmable_bytes > *largest->trimmable_bytes) largest = &arena;

@@ -73,11 +73,16 @@ std::string printable(std::string_view raw) {
       fmt::format_to(std::back_inserter(text), "\\x{:02x}", static_cast<unsigned char>(raw[at++]));
       continue;
     }
-    if (c.code == '\n') text += "\\n";
-    else if (c.code == '\t') text += "\\t";
-    else if (control(c.code) && c.bytes == 1) fmt::format_to(std::back_inserter(text), "\\x{:02x}", c.code);
-    else if (control(c.code) || invisible(c.code)) fmt::format_to(std::back_inserter(text), "\\u{:04x}", c.code);
-    else text += raw.substr(at, c.bytes);
+    if (c.code == '\n')
+      text += "\\n";
+    else if (c.code == '\t')
+      text += "\\t";
+    else if (control(c.code) && c.bytes == 1)
+      fmt::format_to(std::back_inserter(text), "\\x{:02x}", c.code);
+    else if (control(c.code) || invisible(c.code))
+      fmt::format_to(std::back_inserter(text), "\\u{:04x}", c.code);
+    else
+      text += raw.substr(at, c.bytes);
     at += c.bytes;
   }
   return text;
@@ -141,8 +146,7 @@ std::vector<std::string> wrap(std::string_view text, std::size_t width) {
 }
 
 std::string command_text(const std::vector<std::string>& command) {
-  static constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^";
+  static constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^";
   std::string text;
   for (const std::string& argument : command) {
     if (!text.empty()) text += ' ';

@@ -32,6 +32,25 @@ std::optional<std::string> tunable(const Report& report, const char* name) {
   return value;
 }
 
+std::optional<std::string> arena_max_setting(const Report& report) {
+  if (const std::string* value = setting(report, "MALLOC_ARENA_MAX")) return "MALLOC_ARENA_MAX=" + *value;
+  if (const auto value = tunable(report, "glibc.malloc.arena_max")) return "glibc.malloc.arena_max=" + *value;
+  return std::nullopt;
+}
+
+std::optional<std::string> trim_threshold_setting(const Report& report) {
+  // Setting any of these switches the dynamic threshold off (glibc malloc/malloc.c, do_set_*: mp_.no_dyn_threshold).
+  static constexpr const char* kNames[][2] = {{"MALLOC_TRIM_THRESHOLD_", "glibc.malloc.trim_threshold"},
+                                              {"MALLOC_MMAP_THRESHOLD_", "glibc.malloc.mmap_threshold"},
+                                              {"MALLOC_TOP_PAD_", "glibc.malloc.top_pad"},
+                                              {"MALLOC_MMAP_MAX_", "glibc.malloc.mmap_max"}};
+  for (const auto& [variable, name] : kNames) {
+    if (const std::string* value = setting(report, variable)) return std::string(variable) + "=" + *value;
+    if (const auto value = tunable(report, name)) return std::string(name) + "=" + *value;
+  }
+  return std::nullopt;
+}
+
 std::string arena_label(const ArenaReport& arena) {
   if (arena.kind == "main") return "main";
   if (arena.kind == "secondary") return "arena " + std::to_string(arena.id);

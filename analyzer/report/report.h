@@ -51,6 +51,7 @@ struct ProcessReport {
   std::vector<std::pair<std::string, std::string>> environment;  // what bears on memory: MALLOC_*, LD_PRELOAD …
   bool forked = false;
   Count cpus;
+  Bytes peak_rss_bytes;  // VmHWM: the kernel's own high-water mark, at the last snapshot
   std::optional<std::string> glibc_version;
 };
 
@@ -65,7 +66,7 @@ struct TotalsReport {
 };
 
 struct SizeReport {
-  std::uint64_t from = 0, to = 0;  // requested bytes, both inclusive
+  std::uint64_t from = 0, to = 0;  // requested bytes, [from, to)
   std::uint64_t allocations = 0, bytes = 0;
   std::uint64_t live_blocks = 0, live_bytes = 0;  // at the end; not kept per thread
 };
@@ -92,7 +93,7 @@ struct PlugReport {
   std::uint64_t address = 0, size = 0;
   std::uint32_t thread = 0;
   Seconds age_s;
-  Bytes free_below_bytes;
+  Bytes free_below_bytes;  // resident free bytes under it in its heap
 };
 
 struct ArenaReport {
@@ -105,7 +106,6 @@ struct ArenaReport {
   std::uint64_t live_bytes = 0, live_blocks = 0;
   Bytes resident_bytes, trimmable_bytes, pinned_bytes, cached_bytes;
   std::optional<double> fragmentation;
-  Bytes top_bytes;
   std::optional<PlugReport> plug;
 };
 
@@ -116,7 +116,8 @@ struct PartReport {
 
 struct RssReport {
   Bytes total_bytes;
-  std::vector<PartReport> parts;  // sum to total_bytes
+  std::vector<PartReport> parts;   // sum to total_bytes
+  std::vector<std::string> notes;  // why something is in `other` and not in a part of its own
 };
 
 // Where the figures of `arenas` and `rss` are taken.
@@ -156,6 +157,10 @@ const ThreadReport* thread_with_id(const Report&, std::uint32_t id);
 const std::string* setting(const Report&, const char* name);
 // A tunable's value within GLIBC_TUNABLES ("glibc.malloc.arena_max"); nullopt where it is not set.
 std::optional<std::string> tunable(const Report&, const char* name);
+// What limits the number of arenas, as set by the user ("MALLOC_ARENA_MAX=2"); nullopt: the default, 8 per CPU.
+std::optional<std::string> arena_max_setting(const Report&);
+// What fixes the trim threshold, or switches the dynamic one off ("MALLOC_TRIM_THRESHOLD_=131072"); nullopt: nothing does.
+std::optional<std::string> trim_threshold_setting(const Report&);
 // "main", "arena 3", "mapped blocks", "other": how text names an arena.
 std::string arena_label(const ArenaReport&);
 

@@ -47,6 +47,7 @@ Json process_json(const ProcessReport& process) {
           {"environment", std::move(environment)},
           {"forked", process.forked},
           {"cpus", maybe(process.cpus)},
+          {"peak_rss_bytes", maybe(process.peak_rss_bytes)},
           {"glibc_version", maybe(process.glibc_version)}};
 }
 
@@ -116,14 +117,13 @@ Json arena_json(const ArenaReport& arena) {
           {"pinned_bytes", maybe(arena.pinned_bytes)},
           {"cached_bytes", maybe(arena.cached_bytes)},
           {"fragmentation", maybe(arena.fragmentation)},
-          {"top_bytes", maybe(arena.top_bytes)},
           {"plug", plug_json(arena.plug)}};
 }
 
 Json rss_json(const RssReport& rss) {
   Json parts = Json::array();
   for (const PartReport& part : rss.parts) parts.push_back({{"name", part.name}, {"bytes", part.bytes}});
-  return {{"total_bytes", maybe(rss.total_bytes)}, {"parts", std::move(parts)}};
+  return {{"total_bytes", maybe(rss.total_bytes)}, {"parts", std::move(parts)}, {"notes", rss.notes}};
 }
 
 template <typename List, typename Write>
@@ -163,9 +163,12 @@ Json report_json(const Report& report) {
   json["at"] = moment_json(report.at);
   json["threads"] = list_json(report.threads, thread_json);
   json["sizes"] = list_json(report.sizes, [](const SizeReport& size) -> Json {
-    return {{"from", size.from},   {"to", size.to},
-            {"allocations", size.allocations}, {"bytes", size.bytes},
-            {"live_blocks", size.live_blocks}, {"live_bytes", size.live_bytes}};
+    return {{"from", size.from},
+            {"to", size.to},
+            {"allocations", size.allocations},
+            {"bytes", size.bytes},
+            {"live_blocks", size.live_blocks},
+            {"live_bytes", size.live_bytes}};
   });
   json["lifetimes"] = list_json(report.lifetimes, [](const LifetimeReport& life) -> Json {
     return {{"from_s", life.from_s}, {"to_s", maybe(life.to_s)}, {"blocks", life.blocks}, {"bytes", life.bytes}};
@@ -188,8 +191,6 @@ Json report_json(const Report& report) {
   return json;
 }
 
-std::string dump_json(const Json& json) {
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
+std::string dump_json(const Json& json) { return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"; }
 
 }  // namespace heapspy::report

@@ -7,7 +7,7 @@
 namespace heapspy::report {
 namespace {
 
-constexpr std::size_t kGap = 2;         // spaces between columns
+constexpr std::size_t kGap = 2;           // spaces between columns
 constexpr std::size_t kFirstAtLeast = 8;  // columns that the first one keeps, however wide the others are
 
 void trim_end(std::string& line) { line.erase(line.find_last_not_of(' ') + 1); }
