@@ -1,0 +1,140 @@
+#include "control.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "event_writer.h"
+#include "next_allocator.h"
+#include "recorder.h"
+#include "snapshot.h"
+
+namespace heapspy::control {
+
+using namespace format;
+
+namespace {
+
+constexpr size_t kStackBytes = 256 << 10;
+constexpr uint32_t kMainEnded = 1u << 31;  // in Recorder::helper_snapshots
+
+Control& words() { return recorder->file.header().control; }
+
+void trim() {
+  Control& c = words();
+  if (!allocator_is_glibc()) {
+    c.result = RequestResult::refused;
+    return;
+  }
+  snapshot::take(SnapshotReason::before_trim);
+  c.begin_tick = recorder->clock.now();
+  c.value = static_cast<uint64_t>(malloc_trim(0));
+  c.end_tick = recorder->clock.now();
+  snapshot::take(SnapshotReason::after_trim);
+  c.result = RequestResult::done;
+}
+
+void serve() {
+  Control& c = words();
+  const uint32_t asked = std::atomic_ref<uint32_t>(c.asked).load(std::memory_order_acquire);
+  if (asked == std::atomic_ref<uint32_t>(c.answered).load(std::memory_order_relaxed)) return;
+  switch (c.request) {
+    case Request::trim: trim(); break;
+    case Request::snapshot:
+      snapshot::take(SnapshotReason::requested);
+      c.result = RequestResult::done;
+      break;
+    default: c.result = RequestResult::refused;
+  }
+  note_clocks();
+  std::atomic_ref<uint32_t>(c.answered).store(asked, std::memory_order_release);
+  os::futex_wake(&c.answered);
+}
+
+// True while threads of the program live: the main thread is a zombie by now, the helper does not count.
+bool program_has_threads() {
+  os::File folder(os::open("/proc/self/task", O_RDONLY | O_DIRECTORY));
+  alignas(8) char entries[2048];
+  int threads = 0;
+  if (!folder.ok()) return true;
+  for (;;) {
+    const long got = os::getdents(folder.fd(), entries, sizeof entries);
+    if (got <= 0) break;
+    for (long at = 0; at < got;) {
+      uint16_t length;
+      __builtin_memcpy(&length, entries + at + 16, sizeof length);
+      threads += entries[at + 19] != '.';
+      at += length;
+    }
+  }
+  return threads > 2;
+}
+
+void* help(void*) {
+  tls.busy = tls.busy | kNeverRecord;
+  Recorder& r = *recorder;
+  Control& c = words();
+  pthread_setname_np(pthread_self(), "heapspy");
+  std::atomic_ref<uint32_t>(c.listeners).store(1, std::memory_order_release);
+  r.helper_runs.store(true, std::memory_order_release);
+  // `asked` is the futex word for every reason to wake: threads of the process add to helper_snapshots and wake it.
+  for (;;) {
+    const uint32_t wanted = r.helper_snapshots.load(std::memory_order_acquire);
+    if (wanted & kMainEnded) {
+      if (!program_has_threads()) return nullptr;
+    }
+    for (uint32_t reason = 1; reason < 8; reason++)
+      if (wanted >> reason & 1) {
+        r.helper_snapshots.fetch_and(~(1u << reason));
+        snapshot::take(static_cast<SnapshotReason>(reason));
+      }
+    serve();
+    const uint32_t seen = std::atomic_ref<uint32_t>(c.asked).load(std::memory_order_acquire);
+    if (seen != std::atomic_ref<uint32_t>(c.answered).load(std::memory_order_relaxed)) continue;
+    if ((r.helper_snapshots.load() & ~kMainEnded) != 0) continue;
+    // A wake between the test and the wait would be missed, so the wait is bounded; it costs one wake-up a second.
+    const timespec poll = wanted & kMainEnded ? timespec{0, 20000000} : timespec{1, 0};
+    os::futex_wait(&c.asked, seen, &poll);
+  }
+}
+
+}  // namespace
+
+void start_helper_if_useful() {
+  Recorder& r = *recorder;
+  if (r.threads.threads_alive_bound() < 2 || r.helper_asked_for.exchange(true)) return;
+  if (!options.control && !options.snapshot_at_peak && !options.snapshot_every_ns) return;
+  void* stack = os::map_anonymous(kStackBytes);
+  if (!stack) return;
+  os::SignalsBlocked blocked;  // inherited: no signal of the program is ever handled by the helper
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstack(&attributes, stack, kStackBytes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread;
+  pthread_create(&thread, &attributes, help, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+void serve_if_asked() {
+  if (!options.control) return;
+  Control& c = words();
+  if (std::atomic_ref<uint32_t>(c.asked).load(std::memory_order_relaxed) !=
+      std::atomic_ref<uint32_t>(c.answered).load(std::memory_order_relaxed))
+    serve();
+}
+
+void have_helper_take(SnapshotReason reason) {
+  recorder->helper_snapshots.fetch_or(1u << static_cast<uint32_t>(reason), std::memory_order_release);
+  os::futex_wake(&words().asked);
+}
+
+void main_thread_ended() {
+  recorder->helper_snapshots.fetch_or(kMainEnded, std::memory_order_release);
+  os::futex_wake(&words().asked);
+}
+
+}  // namespace heapspy::control

@@ -1,0 +1,90 @@
+#include "message.h"
+
+#include "os.h"
+#include "text.h"
+
+namespace heapspy::message {
+namespace {
+
+LogLevel level_ = LogLevel::error;
+
+const char* reason(long error) {
+  switch (-error) {
+    case 1: return "operation not permitted";
+    case 2: return "no such folder";
+    case 13: return "permission denied";
+    case 17: return "exists already";
+    case 18: return "crosses devices";
+    case 19: return "this file system has no shared mappings";
+    case 20: return "a part of the path is not a folder";
+    case 22: return "not possible on this file system";
+    case 23:
+    case 24: return "no free file descriptor";
+    case 27: return "beyond the file size limit (ulimit -f)";
+    case 28: return "no space left on the disk";
+    case 30: return "read-only file system";
+    case 36: return "name too long";
+    case 12: return "out of memory";
+    case 122: return "disk quota exceeded";
+    default: return nullptr;
+  }
+}
+
+class Line {
+ public:
+  Line() : text_(buffer_, sizeof buffer_ - 1) { text_.add("heapspy: "); }
+  ~Line() {
+    size_t length = text_.length();
+    for (size_t i = 9; i < length; i++)  // a path or a value is data: no control characters on the terminal
+      if (static_cast<unsigned char>(buffer_[i]) < ' ' || buffer_[i] == 127) buffer_[i] = '?';
+    buffer_[length++] = '\n';
+    os::write(2, buffer_, length);
+  }
+  Line& operator<<(const char* more) {
+    text_.add(more);
+    return *this;
+  }
+  Line& error(long error) {
+    if (const char* words = reason(error))
+      text_.add(words);
+    else
+      text_.add("error ").add_number(static_cast<uint64_t>(-error));
+    return *this;
+  }
+
+ private:
+  char buffer_[700];
+  Text text_;
+};
+
+bool errors() { return level_ >= LogLevel::error; }
+
+}  // namespace
+
+void set_level(LogLevel level) { level_ = level; }
+
+void bad_setting(const char* name, const char* value, const char* accepted) {
+  if (errors()) Line() << name << "=" << value << ": not understood; accepted: " << accepted << ". Not recording.";
+}
+void cannot_create_trace(const char* path, long error) {
+  if (errors())
+    (Line() << "cannot create " << path << ": ").error(error) << ". Not recording; set HEAPSPY_OUT to a writable folder.";
+}
+void cannot_map_trace(const char* path, long error) {
+  if (errors())
+    (Line() << "cannot map " << path << ": ").error(error) << ". Not recording; set HEAPSPY_OUT to a folder on a local disk.";
+}
+void trace_folder_gone(const char* path) {
+  if (errors()) Line() << "the working folder has no path, and HEAPSPY_OUT (" << path << ") is relative. Not recording.";
+}
+void no_fork_protection() {
+  if (errors()) Line() << "this kernel has no MADV_WIPEONFORK or MADV_DONTFORK (Linux 4.14). Not recording.";
+}
+void recording_to(const char* path) {
+  if (level_ >= LogLevel::info) Line() << "recording to " << path;
+}
+void recording_stopped(const char* path, const char* why) {
+  if (errors()) Line() << "events are being lost: " << why << " (" << path << ")";
+}
+
+}  // namespace heapspy::message

@@ -1,0 +1,21 @@
+// What the recorder says on stderr: one line each, beginning "heapspy: ". HEAPSPY_LOG chooses which.
+#pragma once
+
+namespace heapspy {
+
+enum class LogLevel { off, error, info };
+
+namespace message {
+
+void set_level(LogLevel level);
+
+void bad_setting(const char* name, const char* value, const char* accepted);
+void cannot_create_trace(const char* path, long error);
+void cannot_map_trace(const char* path, long error);
+void trace_folder_gone(const char* path);
+void no_fork_protection();
+void recording_to(const char* path);
+void recording_stopped(const char* path, const char* why);
+
+}  // namespace message
+}  // namespace heapspy

@@ -1,0 +1,31 @@
+// The recorder's settings, read once from the environment before the first event.
+#pragma once
+#include <cstdint>
+
+#include "heapspy/format/layout.h"
+#include "message.h"
+
+namespace heapspy {
+
+struct Options {
+  bool on = true;                             // false: HEAPSPY_MODE=off, or HEAPSPY_ONLY names others
+  const char* out = "heapspy.%n.%p.%t.hspy";  // points into the environment
+  format::Clock clock = format::Clock::stamp;
+  uint64_t max_bytes = 8ull << 30;
+  bool snapshot_at_peak = true;
+  bool snapshot_at_exit = true;
+  uint64_t snapshot_every_ns = 0;  // 0: not by time
+  bool follow_children = true;
+  bool control = true;
+  LogLevel log = LogLevel::error;
+};
+
+// Reads `environment`. A value that cannot be read: one message, and `on` is false. `program` is matched with HEAPSPY_ONLY.
+Options read_options(char** environment, const char* program);
+
+// "64MiB", "8g", "512": bytes; powers of 1024. False where it is none.
+bool parse_size(const char* text, uint64_t* bytes);
+// Shell pattern with * and ?.
+bool matches(const char* pattern, const char* text);
+
+}  // namespace heapspy

@@ -1,0 +1,86 @@
+// The kernel, in some thirty functions. Raw system calls: they touch no errno, are no cancellation points and call
+// nothing of libc, so they may run inside any hook, in a forked child and while the loader holds its locks.
+// All return what the kernel returns: a value, or -errno.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+struct iovec;
+struct stat;
+struct timespec;
+
+namespace heapspy::os {
+
+constexpr bool failed(long result) { return result < 0 && result >= -4095; }
+
+long open(const char* path, int flags, int mode = 0);
+long openat_folder(int folder, const char* name, int flags);
+long close(int fd);
+long read(int fd, void* to, size_t bytes);
+long pread(int fd, void* to, size_t bytes, uint64_t at);
+long write(int fd, const void* from, size_t bytes);
+long pwrite(int fd, const void* from, size_t bytes, uint64_t at);
+long pwritev(int fd, const iovec* parts, int count, uint64_t at);
+long fstat(int fd, struct stat* to);
+long stat(const char* path, struct stat* to);
+long fallocate(int fd, uint64_t at, uint64_t bytes);
+long readlink(const char* path, char* to, size_t room);
+long getdents(int fd, void* to, size_t bytes);
+long getcwd(char* to, size_t room);
+
+// Returns nullptr on failure.
+void* map_anonymous(size_t bytes);
+void* map_shared(int fd, uint64_t at, size_t bytes);
+long unmap(void* address, size_t bytes);
+long advise(void* address, size_t bytes, int advice);
+uint64_t brk_end();
+// process_vm_readv(2): fails where a load would fault.
+long read_memory(int process, uint64_t at, void* to, size_t bytes);
+
+long pid();
+long ppid();
+long tid();
+// True where the thread of this process is gone. A reused tid looks alive.
+bool thread_is_gone(uint32_t process, uint32_t thread);
+void thread_name(char to[16]);  // of the calling thread; NUL-terminated
+uint64_t file_size_limit();     // RLIMIT_FSIZE, or UINT64_MAX
+void host_name(char* to, size_t room);
+uint64_t clock_ns(int clock);  // by system call
+void yield();
+void futex_wait(uint32_t* word, uint32_t seen, const timespec* timeout);  // shared between processes
+void futex_wake(uint32_t* word);
+[[noreturn]] void exit_thread_now();
+
+// Blocks every signal of the calling thread while in scope, so that no handler runs between two halves of a change.
+class SignalsBlocked {
+ public:
+  SignalsBlocked();
+  ~SignalsBlocked();
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  uint64_t before_ = 0;
+};
+
+// A file descriptor that is closed at the end of the scope: the recorder holds none between two uses.
+class File {
+ public:
+  explicit File(long fd) : fd_(fd) {}
+  ~File() {
+    if (fd_ >= 0) close(static_cast<int>(fd_));
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  bool ok() const { return fd_ >= 0; }
+  int fd() const { return static_cast<int>(fd_); }
+  long error() const { return fd_; }
+
+ private:
+  long fd_;
+};
+
+// Reads a small file whole (for /proc, whose sizes are 0) and NUL-terminates it; returns its length, 0 on failure.
+size_t read_file(const char* path, char* to, size_t room);
+
+}  // namespace heapspy::os

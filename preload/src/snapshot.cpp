@@ -1,0 +1,257 @@
+#include "snapshot.h"
+
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "control.h"
+#include "next_allocator.h"
+#include "os.h"
+#include "recorder.h"
+#include "smaps_scan.h"
+#include "tagged_payload.h"
+#include "text.h"
+
+namespace heapspy::snapshot {
+
+using namespace format;
+
+namespace {
+
+constexpr size_t kRoom = 192u << 20;            // of address space; only what is written costs memory
+constexpr uint64_t kHeapBytes = 64ull << 20;    // HEAP_MAX_SIZE, glibc malloc/arena.c: 2 * DEFAULT_MMAP_THRESHOLD_MAX
+constexpr uint64_t kLargestScan = 64ull << 30;  // pagemap of a larger, sparse mapping is not read (0.1 s for 64 GiB)
+constexpr uint64_t kLeastPeak = 16ull << 20;
+
+// What mappings are worth a look at their pages: those that malloc could have made.
+bool can_hold_blocks(const MappingRecord& mapping) {
+  return (mapping.permissions & 3) == 3 && !(mapping.permissions & 8) && mapping.inode == 0;
+}
+
+void add_residency(TaggedPayload& payload, int pagemap, const MappingRecord& mapping) {
+  ResidencyRecord record = {mapping.start, (mapping.end - mapping.start) / 4096, Residency::unknown, 0};
+  const uint64_t bytes = mapping.end - mapping.start;
+  if (mapping.rss_bytes == 0) {
+    record.kind = Residency::none;
+  } else if (mapping.rss_bytes == bytes) {
+    record.kind = Residency::all;
+  } else if (bytes <= kLargestScan && pagemap >= 0) {
+    record.kind = Residency::bitmap;
+    record.bitmap_words = static_cast<uint32_t>((record.pages + 63) / 64);
+  }
+  if (!payload.append(&record, sizeof record) || record.kind != Residency::bitmap) return;
+  auto* bitmap = reinterpret_cast<uint64_t*>(payload.extend(record.bitmap_words * 8));
+  if (!bitmap) return;
+  uint64_t entries[512];
+  for (uint64_t page = 0; page < record.pages;) {
+    const uint64_t want = record.pages - page < 512 ? record.pages - page : 512;
+    const long got = os::pread(pagemap, entries, want * 8, (mapping.start / 4096 + page) * 8);
+    if (got <= 0) break;
+    for (uint64_t i = 0; i < static_cast<uint64_t>(got) / 8; i++, page++)
+      bitmap[page / 64] |= (entries[i] >> 63) << (page % 64);
+  }
+}
+
+// Memory of this process that another thread may be unmapping: never by a plain load.
+bool read_own_memory(uint64_t at, void* to, size_t bytes) {
+  return os::read_memory(static_cast<int>(os::pid()), at, to, bytes) == static_cast<long>(bytes);
+}
+
+// glibc malloc/malloc.c, struct malloc_state, by version: where top and system_mem lie from its start.
+struct ArenaLayout {
+  unsigned top, system_mem;
+};
+ArenaLayout arena_layout() {
+  unsigned minor = 0;
+  for (const char* at = gnu_get_libc_version() + 2; *at >= '0' && *at <= '9'; at++)
+    minor = minor * 10 + static_cast<unsigned>(*at - '0');
+  if (minor >= 43) return {8, 2096};
+  if (minor >= 27) return {96, 2184};
+  return {88, 2176};
+}
+
+// heap_info (malloc/arena.c) stands at every 64 MiB boundary where a heap is: ar_ptr, prev, size. One that is none fails the
+// test.
+void add_heaps_in(TaggedPayload& payload, const MappingRecord& mapping, ArenaLayout layout) {
+  for (uint64_t at = align_up(mapping.start, kHeapBytes); at < mapping.end; at += kHeapBytes) {
+    uint64_t info[3];
+    if (!read_own_memory(at, info, sizeof info)) continue;
+    HeapRecord record = {at, info[0], info[1], info[2], 0, 0};
+    const bool plausible = record.size >= 4096 && record.size <= kHeapBytes && record.size % 4096 == 0 &&
+                           record.previous % kHeapBytes == 0 &&
+                           (record.arena % kHeapBytes == 0x20 || record.arena % kHeapBytes == 0x30);
+    if (!plausible) continue;
+    if (record.arena - at < 0x40) {
+      read_own_memory(record.arena + layout.top, &record.top, sizeof record.top);
+      read_own_memory(record.arena + layout.system_mem, &record.system_bytes, sizeof record.system_bytes);
+    }
+    payload.append(&record, sizeof record);
+  }
+}
+
+void add_thread_names(TaggedPayload& payload) {
+  os::File folder(os::open("/proc/self/task", O_RDONLY | O_DIRECTORY));
+  if (!folder.ok()) return;
+  alignas(8) char entries[4096];
+  for (;;) {
+    const long got = os::getdents(folder.fd(), entries, sizeof entries);
+    if (got <= 0) return;
+    for (long at = 0; at < got;) {
+      // struct linux_dirent64, getdents(2): inode 8, offset 8, record length 2, type 1, name.
+      const char* entry = entries + at;
+      uint16_t length;
+      __builtin_memcpy(&length, entry + 16, sizeof length);
+      const char* name = entry + 19;
+      at += length;
+      if (*name < '0' || *name > '9') continue;
+      ThreadRecord record{};
+      for (const char* digit = name; *digit; digit++) record.tid = record.tid * 10 + static_cast<uint32_t>(*digit - '0');
+      char path[64];
+      Text(path, sizeof path).add("/proc/self/task/").add(name).add("/comm");
+      char comm[32];
+      size_t n = os::read_file(path, comm, sizeof comm);
+      if (n && comm[n - 1] == '\n') n--;
+      for (size_t i = 0; i < n && i < 15; i++) record.name[i] = comm[i];
+      payload.append(&record, sizeof record);
+    }
+  }
+}
+
+// The cgroup's own folder, version 2 ("0::/path") or 1 ("N:memory:/path").
+void add_cgroup(TaggedPayload& payload) {
+  char text[4096];
+  if (!os::read_file("/proc/self/cgroup", text, sizeof text)) return;
+  char folder[kMaxPath] = "";
+  bool version_1 = false;
+  for (char* line = text; *line;) {
+    char* end = line;
+    while (*end && *end != '\n') end++;
+    const bool last = !*end;
+    *end = 0;
+    if (begins_with(line, "0::") && !version_1) Text(folder, sizeof folder).add("/sys/fs/cgroup").add(line + 3);
+    for (char* at = line; *at; at++)
+      if (begins_with(at, ":memory:")) {
+        Text(folder, sizeof folder).add("/sys/fs/cgroup/memory").add(at + 8);
+        version_1 = true;
+      }
+    line = last ? end : end + 1;
+  }
+  static const char* const kFiles2[] = {"memory.current", "memory.max", "memory.peak", "memory.swap.current", "memory.stat"};
+  static const char* const kFiles1[] = {"memory.usage_in_bytes", "memory.limit_in_bytes", "memory.max_usage_in_bytes",
+                                        "memory.stat"};
+  const auto* files = version_1 ? kFiles1 : kFiles2;
+  const int count = version_1 ? 4 : 5;
+  for (int i = 0; i < count; i++) {
+    char path[kMaxPath];
+    Text(path, sizeof path).add(folder).add("/").add(files[i]);
+    os::File file(os::open(path, O_RDONLY));
+    if (!file.ok()) {
+      if (i == 0) return;  // no limit of its own here: the root, or not visible from this namespace
+      continue;
+    }
+    payload.append(files[i], length_of(files[i]));
+    payload.append("\n", 1);
+    if (char* room = payload.extend(4096)) {
+      const long got = os::read(file.fd(), room, 4096);
+      payload.shrink(4096 - static_cast<size_t>(got > 0 ? got : 0));
+    }
+    payload.append("\n", 1);
+  }
+}
+
+uint64_t rss_now() {
+  char text[128];
+  os::read_file("/proc/self/statm", text, sizeof text);
+  const char* at = text;
+  while (*at && *at != ' ') at++;
+  uint64_t pages = 0;
+  for (at += *at == ' '; *at >= '0' && *at <= '9'; at++) pages = pages * 10 + static_cast<uint64_t>(*at - '0');
+  return pages * 4096;
+}
+
+void order(SnapshotReason reason) {
+  if (recorder->helper_runs.load(std::memory_order_acquire))
+    control::have_helper_take(reason);
+  else
+    take(reason);
+}
+
+}  // namespace
+
+void take(SnapshotReason reason) {
+  Recorder& r = *recorder;
+  if (!r.snapshot_lock.try_lock()) return;
+  {
+    os::SignalsBlocked blocked;
+    TaggedPayload payload(kRoom);
+    os::File smaps(os::open("/proc/self/smaps", O_RDONLY));
+    if (payload.ok() && smaps.ok()) {
+      SnapshotInfo info{};
+      info.begin_tick = r.clock.now();
+      info.reason = reason;
+      info.brk_known = 1;
+      info.brk_end = os::brk_end();
+      payload.add(static_cast<uint32_t>(SnapshotTag::info), &info, sizeof info);
+      auto* stored_info = reinterpret_cast<SnapshotInfo*>(const_cast<char*>(payload.data()) + sizeof(TaggedItem));
+
+      // Residency right after the mappings that it belongs to: the two are read microseconds apart.
+      payload.begin(static_cast<uint32_t>(SnapshotTag::mappings));
+      const uint64_t mappings_from = payload.bytes();
+      stored_info->rss_bytes = smaps_scan::append_mappings(smaps.fd(), payload);
+      const uint64_t mappings_to = payload.bytes();
+      payload.end();
+      payload.begin(static_cast<uint32_t>(SnapshotTag::residency));
+      {
+        os::File pagemap(os::open("/proc/self/pagemap", O_RDONLY));
+        smaps_scan::for_each(payload, mappings_from, mappings_to, [&](const MappingRecord& mapping) {
+          if (can_hold_blocks(mapping)) add_residency(payload, pagemap.ok() ? pagemap.fd() : -1, mapping);
+        });
+      }
+      payload.end();
+      if (allocator_is_glibc()) {
+        payload.begin(static_cast<uint32_t>(SnapshotTag::heaps));
+        const ArenaLayout layout = arena_layout();
+        smaps_scan::for_each(payload, mappings_from, mappings_to, [&](const MappingRecord& mapping) {
+          if (can_hold_blocks(mapping)) add_heaps_in(payload, mapping, layout);
+        });
+        payload.end();
+      }
+      stored_info->end_tick = r.clock.now();
+      stored_info->recorder_bytes = r.threads.private_bytes() + align_up(sizeof(Recorder), 4096) + align_up(mappings_to, 4096);
+      payload.begin(static_cast<uint32_t>(SnapshotTag::threads));
+      add_thread_names(payload);
+      payload.end();
+      payload.begin(static_cast<uint32_t>(SnapshotTag::status_text));
+      payload.append_file("/proc/self/status", 8192);
+      payload.end();
+      payload.begin(static_cast<uint32_t>(SnapshotTag::cgroup_text));
+      add_cgroup(payload);
+      payload.end();
+      ChunkHeader chunk{};
+      chunk.kind = ChunkKind::snapshot;
+      chunk.first_tick = stored_info->begin_tick;
+      r.file.append(chunk, payload.data(), payload.bytes());
+    }
+  }
+  r.snapshot_lock.unlock();
+}
+
+void take_if_due() {
+  Recorder& r = *recorder;
+  if (options.snapshot_at_peak) {
+    const uint64_t rss = rss_now();
+    uint64_t highest = r.highest_rss_bytes.load(std::memory_order_relaxed);
+    if (rss >= kLeastPeak && rss >= highest + highest / 20 && r.highest_rss_bytes.compare_exchange_strong(highest, rss))
+      order(SnapshotReason::peak);
+  }
+  if (options.snapshot_every_ns) {
+    const uint64_t now = os::clock_ns(CLOCK_MONOTONIC);
+    uint64_t due = r.next_interval_ns.load(std::memory_order_relaxed);
+    if (now >= due && r.next_interval_ns.compare_exchange_strong(due, now + options.snapshot_every_ns) && due)
+      order(SnapshotReason::interval);
+  }
+}
+
+}  // namespace heapspy::snapshot

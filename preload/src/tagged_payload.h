@@ -1,0 +1,79 @@
+// Builds the payload of a `process` or `snapshot` chunk (format/layout.h: TaggedItem) in a mapping of its own. What does not
+// fit is dropped; the payload stays well formed.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "heapspy/format/layout.h"
+#include "os.h"
+
+namespace heapspy {
+
+class TaggedPayload {
+ public:
+  explicit TaggedPayload(size_t room) : room_(room), data_(static_cast<char*>(os::map_anonymous(room))) {}
+  ~TaggedPayload() {
+    if (data_) os::unmap(data_, room_);
+  }
+  TaggedPayload(const TaggedPayload&) = delete;
+  TaggedPayload& operator=(const TaggedPayload&) = delete;
+
+  bool ok() const { return data_ != nullptr; }
+  const char* data() const { return data_; }
+  uint64_t bytes() const { return bytes_; }
+
+  void begin(uint32_t tag) {
+    item_ = bytes_;
+    const format::TaggedItem head = {tag, 0, 0};
+    append(&head, sizeof head);
+  }
+  void end() {
+    if (bytes_ < item_ + sizeof(format::TaggedItem)) return;
+    reinterpret_cast<format::TaggedItem*>(data_ + item_)->bytes = bytes_ - item_ - sizeof(format::TaggedItem);
+    pad();
+  }
+  void add(uint32_t tag, const void* from, size_t bytes) {
+    begin(tag);
+    append(from, bytes);
+    end();
+  }
+  bool append(const void* from, size_t bytes) {
+    if (bytes_ + bytes + 8 > room_) return false;
+    __builtin_memcpy(data_ + bytes_, from, bytes);
+    bytes_ += bytes;
+    return true;
+  }
+  void pad() { bytes_ = format::align_up(bytes_, 8); }  // the mapping was zero
+  void append_file(const char* path, size_t most) {
+    const size_t left = room_ - bytes_ - 8;
+    bytes_ += os::read_file(path, data_ + bytes_, most < left ? most : left);
+  }
+  void append_number(uint64_t value) {
+    char digits[24];
+    size_t n = sizeof digits;
+    do digits[--n] = static_cast<char>('0' + value % 10);
+    while (value /= 10);
+    append(digits + n, sizeof digits - n);
+  }
+  // The place where `bytes` more will be written by the caller itself; nullptr: no room.
+  char* extend(size_t bytes) {
+    if (bytes_ + bytes + 8 > room_) return nullptr;
+    char* at = data_ + bytes_;
+    bytes_ += bytes;
+    return at;
+  }
+
+  // Gives the last bytes of an extend() back.
+  void shrink(size_t bytes) {
+    bytes_ -= bytes;
+    __builtin_memset(data_ + bytes_, 0, bytes);
+  }
+
+ private:
+  size_t room_;
+  char* data_;
+  uint64_t bytes_ = 0;
+  uint64_t item_ = 0;
+};
+
+}  // namespace heapspy

@@ -1,0 +1,54 @@
+// Who writes into which staging ring. Rings of threads that are gone are given to new ones, so memory follows the largest
+// number of threads alive at once, not the number ever made.
+//
+// Threads: every function takes the registry's lock itself; callers have blocked their signals. Allocates by mapping only.
+// Lives in the recorder's wipe-on-fork memory, zero at first.
+#pragma once
+#include <cstdint>
+
+#include "lock.h"
+#include "thread_state.h"
+#include "trace_file.h"
+
+namespace heapspy {
+
+class ThreadRegistry {
+ public:
+  // Before anything else. `first`: the segment that the file was made with.
+  bool begin(TraceFile::Segment first);
+  // A state with a ring, an id and the calling thread's tid. nullptr: none to be had (counted in the file's header).
+  ThreadState* add(uint32_t tid);
+  // The thread's destructors run: as soon as the kernel says that it is gone its ring may be reused.
+  void ending(ThreadState& thread);
+  // Appends what is full: at least half a ring. Moves the thread to a larger ring after its first.
+  void flush(ThreadState& thread);
+  uint32_t threads_alive_bound() const { return active_; }
+  // Resident bytes of the private memory of the registry, at most.
+  uint64_t private_bytes() const;
+
+ private:
+  static constexpr uint32_t kMaxThreads = 1 << 16;
+  struct Memory;
+
+  Slot* free_slot(uint64_t ring_words);
+  bool add_slots(TraceFile::Segment segment);
+  void attach(ThreadState& thread, Slot& slot);
+  void append_up_to(ThreadState& thread, uint64_t end);
+  void retire(ThreadState& thread);
+  void reclaim_gone_threads(bool all);
+
+  Lock lock_;
+  Memory* memory_ = nullptr;
+  Slot* free_small_ = nullptr;
+  Slot* free_large_ = nullptr;
+  uint32_t states_ = 0;      // used at least once
+  uint32_t free_state_ = 0;  // index + 1 of a state to reuse; linked through ThreadState::id
+  uint32_t slots_ = 0;
+  uint32_t small_slots_ = 0;
+  uint32_t large_slots_ = 0;
+  uint32_t active_ = 0;
+  uint32_t ending_ = 0;
+  uint32_t active_at_last_sweep_ = 0;
+};
+
+}  // namespace heapspy

@@ -1,0 +1,173 @@
+#include "trace_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include "message.h"
+#include "os.h"
+#include "text.h"
+
+namespace heapspy {
+
+using namespace format;
+
+namespace {
+
+// Reserves blocks, so that a store into the mapping can never meet a full disk (SIGBUS). Where the file system has no
+// fallocate, zeros are written.
+long preallocate(int fd, uint64_t at, uint64_t bytes) {
+  const long result = os::fallocate(fd, at, bytes);
+  if (result != -95 /* EOPNOTSUPP */ && result != -38 /* ENOSYS */) return result;
+  static const char zeros[4096] = {};
+  for (uint64_t done = 0; done < bytes; done += sizeof zeros) {
+    const long wrote = os::pwrite(fd, zeros, sizeof zeros, at + done);
+    if (wrote != static_cast<long>(sizeof zeros)) return wrote < 0 ? wrote : -28 /* ENOSPC */;
+  }
+  return 0;
+}
+
+Stop stop_of(long error) {
+  switch (-error) {
+    case 28:
+    case 122: return Stop::no_space;
+    case 27: return Stop::file_limit;
+    case 23:
+    case 24: return Stop::no_descriptor;
+    case 1:
+    case 2:
+    case 13:
+    case 20:
+    case 30:
+    case 40:
+    case 116: return Stop::unreachable;
+    default: return Stop::io_error;
+  }
+}
+
+const char* words_of(Stop stop) {
+  switch (stop) {
+    case Stop::no_space: return "no space left on the disk";
+    case Stop::file_limit: return "the file size limit (ulimit -f) is reached";
+    case Stop::unreachable: return "the trace cannot be reached any more";
+    case Stop::no_descriptor: return "no free file descriptor";
+    case Stop::max_size: return "HEAPSPY_MAX is reached";
+    default: return "write error";
+  }
+}
+
+void seal(ChunkHeader& header) { header.header_checksum = checksum(&header, offsetof(ChunkHeader, header_checksum)); }
+
+uint64_t segment_bytes(uint32_t slots, uint32_t ring_bytes) { return kPageBytes + static_cast<uint64_t>(slots) * ring_bytes; }
+
+}  // namespace
+
+bool TraceFile::create(const char* path, uint32_t first_ring_bytes, Segment* first) {
+  Text(path_, sizeof path_).add(path);
+  header_ = nullptr;
+  os::File file(os::open(path_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+  if (!file.ok()) return message::cannot_create_trace(path_, file.error()), false;
+  const uint64_t bytes = kPageBytes + segment_bytes(1, first_ring_bytes);
+  struct stat status {};
+  long error = os::fstat(file.fd(), &status);
+  if (!error)
+    error = bytes > os::file_size_limit() ? -27 /* EFBIG; the write itself would raise SIGXFSZ */
+                                          : preallocate(file.fd(), 0, bytes);
+  if (error) return message::cannot_create_trace(path_, error), false;
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+  void* mapped = os::map_shared(file.fd(), 0, kPageBytes);
+  if (!mapped) return message::cannot_map_trace(path_, -19), false;
+  // A forked child must not share the page; without this advice it would write into its parent's trace.
+  if (os::failed(os::advise(mapped, kPageBytes, MADV_DONTFORK))) return message::no_fork_protection(), false;
+  auto* header = static_cast<FileHeader*>(mapped);
+  __builtin_memcpy(header->magic, kMagic, sizeof kMagic);
+  header->version = kVersion;
+  header->header_bytes = kPageBytes;
+  header->append_at = bytes;
+  header_ = header;
+  *first = map_segment(file.fd(), kPageBytes, 1, first_ring_bytes);
+  if (!first->staging) return message::cannot_map_trace(path_, -19), false;
+  return true;
+}
+
+TraceFile::Segment TraceFile::map_segment(int fd, uint64_t at, uint32_t slots, uint32_t ring_bytes) {
+  const uint64_t bytes = segment_bytes(slots, ring_bytes);
+  char* mapped = static_cast<char*>(os::map_shared(fd, at, bytes));
+  if (!mapped) return {};
+  if (os::failed(os::advise(mapped, bytes, MADV_DONTFORK))) {
+    os::unmap(mapped, bytes);
+    return {};
+  }
+  auto* staging = reinterpret_cast<StagingHeader*>(mapped + sizeof(ChunkHeader));
+  staging->slots = slots;
+  staging->ring_bytes = ring_bytes;
+  auto* chunk = reinterpret_cast<ChunkHeader*>(mapped);
+  ChunkHeader header{};
+  header.magic = kChunkMagic;
+  header.kind = ChunkKind::staging;
+  header.version = 1;
+  header.payload_bytes = bytes - sizeof(ChunkHeader);
+  seal(header);
+  *chunk = header;
+  return {staging, mapped + kPageBytes};
+}
+
+long TraceFile::reopen() {
+  const long fd = os::open(path_, O_RDWR | O_NOFOLLOW);
+  if (os::failed(fd)) return fd;
+  struct stat status {};
+  const long error = os::fstat(static_cast<int>(fd), &status);
+  if (!error && status.st_dev == device_ && status.st_ino == inode_) return fd;
+  os::close(static_cast<int>(fd));
+  return error ? error : -116 /* ESTALE: another file has the name now */;
+}
+
+bool TraceFile::reserve(uint64_t bytes, uint64_t alignment, uint64_t* at) {
+  std::atomic_ref<uint64_t> end(header_->append_at);
+  uint64_t seen = end.load(std::memory_order_relaxed);
+  do {
+    *at = align_up(seen, alignment);
+    if (*at + bytes > header_->max_bytes) return failed(Stop::max_size, 0), false;
+    if (*at + bytes > os::file_size_limit()) return failed(Stop::file_limit, -27), false;
+  } while (!end.compare_exchange_weak(seen, *at + bytes, std::memory_order_relaxed));
+  return true;
+}
+
+void TraceFile::failed(Stop stop, long error) {
+  std::atomic_ref<uint64_t>(header_->failed_appends).fetch_add(1, std::memory_order_relaxed);
+  uint32_t none = 0;
+  if (!std::atomic_ref<uint32_t>(header_->stop).compare_exchange_strong(none, static_cast<uint32_t>(stop))) return;
+  header_->stop_errno = static_cast<uint32_t>(-error);
+  message::recording_stopped(path_, words_of(stop));
+}
+
+bool TraceFile::append(ChunkHeader& header, const void* payload, uint64_t bytes) {
+  uint64_t at;
+  if (!reserve(align_up(sizeof header + bytes, kChunkAlignment), kChunkAlignment, &at)) return false;
+  os::File file(reopen());
+  if (!file.ok()) return failed(stop_of(file.error()), file.error()), false;
+  header.magic = kChunkMagic;
+  header.version = 1;
+  header.payload_bytes = bytes;
+  header.payload_checksum = checksum(payload, bytes);
+  seal(header);
+  const iovec parts[2] = {{&header, sizeof header}, {const_cast<void*>(payload), bytes}};
+  const long wrote = os::pwritev(file.fd(), parts, 2, at);
+  if (wrote == static_cast<long>(sizeof header + bytes)) return true;
+  failed(os::failed(wrote) ? stop_of(wrote) : Stop::no_space, os::failed(wrote) ? wrote : -28);
+  return false;
+}
+
+TraceFile::Segment TraceFile::add_segment(uint32_t slots, uint32_t ring_bytes) {
+  const uint64_t bytes = segment_bytes(slots, ring_bytes);
+  uint64_t at;
+  if (!reserve(bytes, kPageBytes, &at)) return {};
+  os::File file(reopen());
+  if (!file.ok()) return failed(stop_of(file.error()), file.error()), Segment{};
+  if (const long error = preallocate(file.fd(), at, bytes)) return failed(stop_of(error), error), Segment{};
+  return map_segment(file.fd(), at, slots, ring_bytes);
+}
+
+}  // namespace heapspy
