@@ -1,0 +1,243 @@
+#include "analyzer/trace/reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_set>
+
+#include "analyzer/trace/chunk_scan.h"
+#include "analyzer/trace/process_decode.h"
+#include "analyzer/trace/snapshot_decode.h"
+#include "analyzer/trace/staging_rings.h"
+#include "analyzer/trace/stream_pieces.h"
+#include "analyzer/trace/trace_file.h"
+
+namespace heapspy::trace {
+
+namespace {
+
+constexpr std::uint64_t kWordBytes = sizeof(std::uint64_t);
+constexpr std::uint64_t kLongestHole = 2;  // as in a ring: words that were claimed and not written
+
+struct SnapshotPlace {
+  std::uint64_t payload_at = 0;
+  std::uint64_t payload_bytes = 0;
+  format::SnapshotInfo info = {};
+};
+
+std::string read_payload(const TraceFile& file, std::uint64_t at, std::uint64_t bytes) {
+  std::string payload(bytes, '\0');
+  payload.resize(file.read(at, payload.data(), payload.size()));
+  return payload;
+}
+
+// The first page, or the one line that says why this is no trace that can be read.
+format::FileHeader read_header(const TraceFile& file) {
+  format::FileHeader header;
+  char page[format::kPageBytes];
+  const std::uint64_t got = file.read(0, page, sizeof page);
+  if (got == 0) throw Unreadable(fmt::format("{}: empty, not a heapspy trace", file.path()));
+  const std::uint64_t compared = std::min<std::uint64_t>(got, sizeof format::kMagic);
+  if (std::memcmp(page, format::kMagic, compared) != 0) throw Unreadable(fmt::format("{}: not a heapspy trace", file.path()));
+  if (got < sizeof page)
+    throw Unreadable(fmt::format("{}: {} bytes: shorter than a trace's header ({} bytes)", file.path(), got, sizeof page));
+  std::memcpy(&header, page, sizeof header);
+  if (header.version > format::kVersion)
+    throw Unreadable(fmt::format("{}: format version {}; this heapspy reads versions up to {}: use a newer heapspy",
+                                 file.path(), header.version, format::kVersion));
+  if (header.version == 0) throw Unreadable(fmt::format("{}: not a heapspy trace: its header names no version", file.path()));
+  return header;
+}
+
+// Replaces what cannot be by what is most likely. Nothing after this trusts the header blindly all the same.
+void mend_header(format::FileHeader& header, std::uint64_t file_bytes, std::vector<Damage>& damage) {
+  auto note = [&](std::size_t offset, const char* what) {
+    damage.push_back({offset, fmt::format("the header's {} is damaged", what)});
+  };
+  if (header.header_bytes < sizeof header || header.header_bytes % format::kChunkAlignment ||
+      header.header_bytes > file_bytes) {
+    note(offsetof(format::FileHeader, header_bytes), "length");
+    header.header_bytes = format::kPageBytes;
+  }
+  if (header.mode < format::Mode::full || header.mode > format::Mode::count) {
+    note(offsetof(format::FileHeader, mode), "mode");
+    header.mode = format::Mode::full;
+  }
+  if (header.clock != format::Clock::stamp && header.clock != format::Clock::event) {
+    note(offsetof(format::FileHeader, clock), "clock");
+    header.clock = format::Clock::stamp;
+  }
+  if (header.tick_kind != format::TickKind::tsc4 && header.tick_kind != format::TickKind::nanosecond) {
+    note(offsetof(format::FileHeader, tick_kind), "unit of time");
+    header.tick_kind = format::TickKind::tsc4;
+  }
+  if (header.end > static_cast<std::uint32_t>(format::End::exec)) {
+    note(offsetof(format::FileHeader, end), "end");
+    header.end = static_cast<std::uint32_t>(format::End::running);
+  }
+  if (header.machine_page_bytes < 4096 || header.machine_page_bytes > (1u << 20) ||
+      header.machine_page_bytes & (header.machine_page_bytes - 1)) {
+    note(offsetof(format::FileHeader, machine_page_bytes), "page size");
+    header.machine_page_bytes = 4096;
+  }
+}
+
+// In a chunk a word that was claimed and not written still has the lap bit of the lap before, so it stands out from its
+// neighbours. Such words become 0; then all lap bits go. Returns how many there were.
+std::uint64_t clear_lap_bits(std::uint64_t* words, std::size_t count) {
+  std::uint64_t changes = 0;
+  for (std::size_t i = 1; i < count; i++) changes += (words[i] ^ words[i - 1]) >> 63;
+  std::uint64_t holes = 0;
+  if (changes >= 2)  // one change is where a lap ends
+    for (std::size_t i = 1; i < count; i++) {
+      if (words[i] >> 63 == words[i - 1] >> 63) continue;
+      std::size_t end = i + 1;
+      while (end < count && end - i < kLongestHole && words[end] >> 63 == words[i] >> 63) end++;
+      if (end >= count || words[end] >> 63 != words[i - 1] >> 63) continue;
+      for (; i < end; i++, holes++) words[i] = 0;
+    }
+  for (std::size_t i = 0; i < count; i++) words[i] &= ~format::kLapBit;
+  return holes;
+}
+
+}  // namespace
+
+struct Reader::State {
+  explicit State(const std::string& path) : file(path) {}
+
+  TraceFile file;
+  format::FileHeader header = {};
+  std::uint64_t size_bytes = 0;
+  Clock clock;
+  ProcessInfo process;
+  Streams streams;
+  std::uint64_t lost_events = 0;
+  std::vector<SnapshotPlace> snapshots;
+  // Both grow in const member functions: reading words is when damage in them is found.
+  mutable std::vector<Damage> damage;
+  mutable std::unordered_set<std::uint64_t> noted;  // file offsets of chunks whose words were found damaged
+
+  void note_once(std::uint64_t offset, std::string reason) const {
+    if (noted.insert(offset).second) damage.push_back({offset, std::move(reason)});
+  }
+
+  void find_snapshots(const std::vector<FoundChunk>& chunks) {
+    for (const FoundChunk& chunk : chunks) {
+      if (chunk.kind != format::ChunkKind::snapshot) continue;
+      const std::uint64_t at = chunk.payload_at - sizeof(format::ChunkHeader);
+      format::ChunkHeader stored;
+      const std::string payload = read_payload(file, chunk.payload_at, chunk.payload_bytes);
+      const auto info = decode_snapshot_info(payload);
+      if (!info || chunk.cut || payload.size() % kWordBytes || !read_chunk_header(file, chunk.payload_at, stored) ||
+          format::checksum(payload.data(), payload.size()) != stored.payload_checksum) {
+        // A ledger made from wrong figures would look exact: better none from this moment.
+        damage.push_back({at, "a snapshot is damaged, left out"});
+        continue;
+      }
+      snapshots.push_back({chunk.payload_at, chunk.payload_bytes, *info});
+    }
+    std::stable_sort(snapshots.begin(), snapshots.end(), [](const SnapshotPlace& left, const SnapshotPlace& right) {
+      return left.info.begin_tick < right.info.begin_tick;
+    });
+  }
+
+  void find_process(const std::vector<FoundChunk>& chunks) {
+    std::string payload;
+    bool found = false;
+    for (const FoundChunk& chunk : chunks) {
+      if (chunk.kind != format::ChunkKind::process || found) continue;
+      found = true;
+      payload = read_payload(file, chunk.payload_at, chunk.payload_bytes);
+      format::ChunkHeader stored;
+      if (chunk.cut || payload.size() % kWordBytes || !read_chunk_header(file, chunk.payload_at, stored) ||
+          format::checksum(payload.data(), payload.size()) != stored.payload_checksum)
+        damage.push_back({chunk.payload_at - sizeof stored, "the description of the process is damaged"});
+    }
+    process = decode_process(header, payload);
+  }
+
+  void note_stop() {
+    if (header.stop == static_cast<std::uint32_t>(format::Stop::none)) return;
+    std::string reason = "recording stopped";
+    reason += stop_reason(header.stop);
+    if (header.stop_errno) reason += fmt::format(" ({})", std::strerror(static_cast<int>(header.stop_errno)));
+    if (header.failed_appends) reason += fmt::format("; {} appends failed", header.failed_appends);
+    damage.push_back({offsetof(format::FileHeader, stop), std::move(reason)});
+  }
+};
+
+Reader::Reader(const std::string& path) : state_(std::make_unique<State>(path)) {
+  State& s = *state_;
+  s.header = read_header(s.file);
+  mend_header(s.header, s.file.size(), s.damage);
+  s.clock = Clock(s.header);
+  const bool may_run = s.header.end == static_cast<std::uint32_t>(format::End::running);
+  const bool running = may_run && still_runs(s.header, s.file);
+
+  ChunkScan scan = scan_chunks(s.file, s.header.header_bytes);
+  StagingCopy staging;
+  std::vector<Damage> staging_damage;
+  auto copy_rings = [&] {
+    for (const FoundChunk& chunk : scan.chunks)
+      if (chunk.kind == format::ChunkKind::staging) copy_staging(s.file, chunk, staging, staging_damage);
+  };
+  copy_rings();
+  // Words may have moved from rings into chunks since the chunks were looked for: look again. What is then in both is
+  // taken once (stream_pieces.h).
+  if (running) scan = scan_chunks(s.file, s.header.header_bytes);
+
+  s.size_bytes = s.file.size();
+  s.find_process(scan.chunks);
+  s.process.running = running;
+  s.note_stop();
+  for (Damage& damage : scan.damage) s.damage.push_back(std::move(damage));
+  for (Damage& damage : staging_damage) s.damage.push_back(std::move(damage));
+  for (const FoundChunk& chunk : scan.chunks)
+    if (chunk.cut) s.damage.push_back({chunk.payload_at - sizeof(format::ChunkHeader), "the file ends within a chunk"});
+  s.streams = join_pieces(s.file, s.header, scan.chunks, staging, s.damage);
+  s.lost_events = staging.lost_events + s.header.unregistered_lost;
+  s.find_snapshots(scan.chunks);
+}
+
+Reader::~Reader() = default;
+
+const std::string& Reader::path() const { return state_->file.path(); }
+const format::FileHeader& Reader::header() const { return state_->header; }
+std::uint64_t Reader::size_bytes() const { return state_->size_bytes; }
+const Clock& Reader::clock() const { return state_->clock; }
+const ProcessInfo& Reader::process() const { return state_->process; }
+const std::vector<ThreadStream>& Reader::threads() const { return state_->streams.threads; }
+const std::vector<Damage>& Reader::damage() const { return state_->damage; }
+std::uint64_t Reader::lost_events() const { return state_->lost_events; }
+
+std::size_t Reader::snapshots() const { return state_->snapshots.size(); }
+Tick Reader::snapshot_tick(std::size_t i) const { return state_->snapshots.at(i).info.begin_tick; }
+format::SnapshotReason Reader::snapshot_reason(std::size_t i) const { return state_->snapshots.at(i).info.reason; }
+std::uint64_t Reader::snapshot_rss(std::size_t i) const { return state_->snapshots.at(i).info.rss_bytes; }
+Snapshot Reader::snapshot(std::size_t i) const {
+  const SnapshotPlace& place = state_->snapshots.at(i);
+  return decode_snapshot(read_payload(state_->file, place.payload_at, place.payload_bytes), state_->header.machine_page_bytes);
+}
+
+void Reader::read(const StreamPiece& piece, std::vector<std::uint64_t>& to) const {
+  const State& s = *state_;
+  if (piece.in_ring) {  // lap bits are off already
+    const auto first = s.streams.ring_words.begin() + static_cast<std::ptrdiff_t>(piece.file_offset);
+    to.assign(first, first + static_cast<std::ptrdiff_t>(piece.words));
+    return;
+  }
+  to.resize(piece.words);
+  to.resize(s.file.read(piece.file_offset, to.data(), to.size() * kWordBytes) / kWordBytes);
+  format::ChunkHeader header;
+  const std::uint64_t at = piece.file_offset - sizeof header;
+  // A piece that was cut or trimmed has no checksum of its own, and was noted when it was found.
+  if (read_chunk_header(s.file, piece.file_offset, header) && header.payload_bytes / kWordBytes == piece.words &&
+      (to.size() != piece.words || format::checksum(to.data(), to.size() * kWordBytes) != header.payload_checksum))
+    s.note_once(at, fmt::format("the checksum of a chunk of thread {} does not hold; some of its {} words are wrong",
+                                header.thread, piece.words));
+  if (const std::uint64_t holes = clear_lap_bits(to.data(), to.size()))
+    s.note_once(piece.file_offset, fmt::format("{} words of thread {} claimed and never written", holes, header.thread));
+}
+
+}  // namespace heapspy::trace
