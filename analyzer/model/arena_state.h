@@ -4,7 +4,7 @@
 //
 // How a resident page of a heap is counted:
 //   a live block on it                 used bytes are in use, the rest is pinned (cached blocks on it too)
-//   no live block, but a cached one    headers on it are in use, the rest is cached
+//   no live block, but a cached one    the heap's own headers on it are in use, the rest is cached
 //   none of both, in a free chunk      trimmable, if malloc_trim(0) would give this page back: all whole pages of free
 //                                      chunks in every arena, the main arena's top included …
 //   … in a secondary arena's top       cached: malloc_trim leaves it alone
@@ -19,7 +19,7 @@
 #include "analyzer/model/arena_map.h"
 #include "analyzer/model/heap_facts.h"
 #include "analyzer/model/page_map.h"
-#include "analyzer/model/thread_cache.h"
+#include "analyzer/model/thread_table.h"
 #include "analyzer/trace/event.h"
 #include "analyzer/trace/snapshot.h"
 
@@ -58,13 +58,11 @@ struct ArenaFigures {
   std::optional<Plug> plug;             // main: of the heap; secondary: of its newest heap with a live block
 };
 
-// A stretch of memory that the allocator holds, and what its resident pages are. For the ledger.
-struct MallocRegion {
-  std::uint64_t begin = 0, end = 0;  // page-aligned
-  std::uint32_t arena = 0;           // index into the figures' arenas
-  std::uint64_t resident_bytes = 0;
-  bool split = false;   // false: parts say only `live` (of blocks on resident pages); the rest is unknown
-  ResidentParts parts;  // split: sums to resident_bytes
+// What the allocator's resident pages in one mapping of the snapshot are. For the ledger.
+struct MappingShare {
+  std::uint32_t mapping = 0;  // index into Snapshot::mappings
+  ResidentParts parts;
+  std::uint64_t unsplit_bytes = 0;  // resident in heaps, but whether it is free is not known; parts.live is not in it
 };
 
 struct ThreadPin {
@@ -81,7 +79,7 @@ struct PinningBlock {
 struct ArenaState {
   std::vector<ArenaFigures> arenas;   // those that hold anything
   ArenaFigures process;               // sums over them; kind other, id 0, no plug
-  std::vector<MallocRegion> regions;  // by address, no overlaps
+  std::vector<MappingShare> shares;   // by mapping, each at most once
   std::vector<ThreadPin> pins;        // most bytes first
   std::vector<PinningBlock> pinning;  // most bytes first
 };
@@ -92,11 +90,11 @@ struct ArenaInputs {
   const trace::Snapshot* snapshot = nullptr;  // nullptr: none; residency is unknown then
   std::function<void(const std::function<void(const trace::Block&)>&)> for_each_live;
   // Newest address that a thread allocated, by thread id; may be empty.
-  const std::vector<std::uint64_t>* newest_address = nullptr;
+  const ThreadTable<std::uint64_t>* newest_address = nullptr;
 };
 
-// Two passes over the live blocks and one over the pages of the heaps. Memory: 16 bytes per page that holds mmapped or
-// other blocks, besides the results.
+// Two passes over the live blocks and one over the pages of the heaps. Memory besides the results: 32 bytes per page that
+// holds blocks of kind `other`.
 ArenaState arena_state(const ArenaInputs&, std::size_t top_blocks = 20);
 
 // System and pinned bytes alone, without a pass over the blocks: for the curve.

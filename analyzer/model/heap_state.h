@@ -8,6 +8,7 @@
 #include "analyzer/model/moment.h"
 #include "analyzer/model/page_map.h"
 #include "analyzer/model/thread_cache.h"
+#include "analyzer/model/thread_table.h"
 #include "analyzer/model/timeline_curve.h"
 #include "analyzer/trace/event.h"
 
@@ -32,8 +33,6 @@ class HeapState final : public trace::Observer {
   std::vector<Moment>& moments() { return moments_; }
   // From the events alone, as of now.
   Moment moment(Why, trace::Tick);
-  // Computes a moment from events alone before the first event after `tick`.
-  void want_at(trace::Tick tick) { pending_ = tick; }
 
   const PageMap& pages() const { return pages_; }
   const ThreadCache& caches() const { return caches_; }
@@ -47,7 +46,6 @@ class HeapState final : public trace::Observer {
   void snapshot_taken(const trace::Snapshot&) override;
 
  private:
-  void before_event(trace::Tick);
   void give_back(const trace::Block&, trace::ThreadId by);
   void agree_with_live_blocks();
   Moment compute(Why, trace::Tick, const trace::Snapshot*);
@@ -60,9 +58,8 @@ class HeapState final : public trace::Observer {
   TimelineCurve* curve_;
   std::size_t top_blocks_;
   std::size_t snapshots_ = 0;
-  trace::Tick pending_ = ~trace::Tick{0};
-  std::vector<std::uint64_t> newest_address_;  // by thread: what it allocated last, below kLargeBlockBytes
-  std::vector<std::uint64_t> stacks_;          // by thread: 0 unknown or ended
+  ThreadTable<std::uint64_t> newest_address_;  // what the thread allocated last, below kLargeBlockBytes
+  ThreadTable<std::uint64_t> stacks_;          // 0 unknown or ended
   std::vector<Moment> moments_;
 };
 

@@ -15,6 +15,7 @@
 
 #include "analyzer/model/heap_facts.h"
 #include "analyzer/model/page_map.h"
+#include "analyzer/model/thread_table.h"
 #include "analyzer/trace/event.h"
 
 namespace heapspy::model {
@@ -33,11 +34,7 @@ class ThreadCache {
   std::uint64_t blocks() const { return blocks_; }
   std::uint64_t bytes() const { return bytes_; }  // whole chunks
   bool holds(std::uint64_t address) const { return find(address) != kNone; }
-  template <class Visit>
-  void for_each(Visit visit) const {  // (address, chunk bytes)
-    for (const Node& node : nodes_)
-      if (node.address) visit(node.address, chunk_bytes(node.bin));
-  }
+  void restore_pages();  // puts every cached chunk on a page map that was cleared
 
  private:
   static constexpr unsigned kBinCount = 64;  // chunks of 32, 48, … 1040 bytes
@@ -63,8 +60,8 @@ class ThreadCache {
 
   HeapFacts facts_;
   PageMap& pages_;
-  std::vector<std::unique_ptr<Bins>> threads_;  // by id; null: none, or empty
-  std::vector<bool> ended_;                     // by id
+  ThreadTable<std::unique_ptr<Bins>> threads_;  // null: none
+  ThreadTable<std::uint8_t> ended_;
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> unused_;
   std::vector<std::uint32_t> table_;  // open addressing by address → node

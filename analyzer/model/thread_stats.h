@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analyzer/model/size_histogram.h"
+#include "analyzer/model/thread_table.h"
 #include "analyzer/trace/event.h"
 
 namespace heapspy::model {
@@ -60,11 +61,11 @@ class ThreadStats final : public trace::Observer {
     std::string name;
     std::vector<Sizes> sizes;  // by bucket
   };
-  Thread& at(trace::ThreadId);
-  Thread& at(trace::ThreadId, trace::Tick);
-  static void ask(Thread&, std::uint64_t size, bool fresh);
+  Thread& at(trace::ThreadId, trace::Tick);  // of an event of its own
+  static Sizes& sizes_of(Thread&, std::uint64_t size);
+  static void hold(Thread&, std::uint64_t size);
 
-  std::vector<Thread> threads_;  // by id
+  ThreadTable<Thread> threads_;
 };
 
 }  // namespace heapspy::model

@@ -19,7 +19,7 @@ struct CurvePoint {
 // bytes and its snapshot of highest RSS.
 class TimelineCurve final : public trace::Observer {
  public:
-  static constexpr std::size_t kBins = 128;
+  static constexpr std::size_t kBins = 126;
   std::vector<CurvePoint> points() const;  // by time; the last one is the last event or snapshot
 
   // What a snapshot says beyond RSS; called by the heap state, for the snapshot that is being taken.
@@ -41,6 +41,7 @@ class TimelineCurve final : public trace::Observer {
 
   std::vector<Bin> bins_ = std::vector<Bin>(kBins);
   unsigned width_log2_ = 14;  // of a bin, in ticks
+  CurvePoint newest_;         // the last snapshot
   std::uint64_t live_ = 0;
   trace::Tick last_ = 0;
 };

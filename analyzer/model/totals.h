@@ -1,8 +1,8 @@
 // The whole trace in a dozen numbers.
 #pragma once
 #include <cstdint>
-#include <vector>
 
+#include "analyzer/model/thread_table.h"
 #include "analyzer/trace/event.h"
 
 namespace heapspy::model {
@@ -44,10 +44,10 @@ class TotalsCounter final : public trace::Observer {
 
  private:
   void end_block(const trace::Block&, trace::ThreadId by);
-  std::uint64_t& newest(trace::ThreadId);
+  void grown(trace::Tick);
 
   Totals totals_;
-  std::vector<std::uint64_t> newest_;  // by thread: address of the block that its last event allocated, else 0
+  ThreadTable<std::uint64_t> newest_;  // address of the block that the thread's last event allocated, else 0
 };
 
 }  // namespace heapspy::model

@@ -1,0 +1,92 @@
+#include "analyzer/model/heap_model.h"
+
+#include <memory>
+
+#include "analyzer/model/heap_state.h"
+
+namespace heapspy::model {
+namespace {
+
+std::optional<std::size_t> peak_snapshot(const trace::Reader& reader) {
+  std::optional<std::size_t> peak;
+  for (std::size_t i = 0; i < reader.snapshots(); i++)
+    if (!peak || reader.snapshot_rss(i) > reader.snapshot_rss(*peak)) peak = i;
+  return peak;
+}
+
+std::optional<std::size_t> snapshot_at(const trace::Reader& reader, double seconds) {
+  std::optional<std::size_t> last;
+  for (std::size_t i = 0; i < reader.snapshots(); i++)
+    if (reader.clock().seconds(reader.snapshot_tick(i)) <= seconds) last = i;
+  return last;
+}
+
+// Heap state and the timeline whose live blocks it asks for.
+class Run {
+ public:
+  Run(const trace::Reader& reader, const HeapFacts& facts, std::vector<WantedMoment> wanted, TimelineCurve* curve,
+      std::size_t top_blocks, std::vector<trace::Observer*> before)
+      : state(
+            facts, std::move(wanted), [this](const auto& visit) { timeline.for_each_live(visit); }, curve, top_blocks),
+        timeline(reader, with(std::move(before), &state)) {}
+
+  HeapState state;
+  trace::Timeline timeline;
+
+ private:
+  static std::vector<trace::Observer*> with(std::vector<trace::Observer*> all, trace::Observer* last) {
+    all.push_back(last);
+    return all;
+  }
+};
+
+}  // namespace
+
+const Moment* Figures::at(Why why) const {
+  for (const Moment& moment : moments)
+    if (moment.why == why) return &moment;
+  return nullptr;
+}
+
+Figures build_figures(const trace::Reader& reader, const ModelOptions& options) {
+  Figures figures;
+  figures.facts = heap_facts(reader.process());
+  TotalsCounter totals;
+  ThreadStats threads;
+  SizeHistogram sizes;
+  Lifetimes lifetimes(reader.clock());
+  TimelineCurve curve;
+
+  std::vector<WantedMoment> wanted;
+  if (const auto peak = peak_snapshot(reader)) {
+    wanted.push_back({Why::peak, *peak});
+    wanted.push_back({Why::end, reader.snapshots() - 1});
+  }
+  std::optional<std::size_t> requested;
+  if (options.at_seconds) requested = snapshot_at(reader, *options.at_seconds);
+  if (requested) wanted.push_back({Why::requested, *requested});
+
+  {
+    Run run(reader, figures.facts, std::move(wanted), &curve, options.top_blocks,
+            {&totals, &threads, &sizes, &lifetimes, &curve});
+    figures.events = run.timeline.run(std::nullopt, options.progress);
+    figures.moments = std::move(run.state.moments());
+    // Also where the timeline never came to the last snapshot, as in a damaged trace.
+    if (!figures.at(Why::end)) figures.moments.push_back(run.state.moment(Why::end, figures.events.last_tick));
+  }
+  if (options.at_seconds && !requested) {
+    const trace::Tick tick = *options.at_seconds > 0 ? reader.clock().ticks(*options.at_seconds) : 0;
+    Run run(reader, figures.facts, {}, nullptr, options.top_blocks, {});
+    run.timeline.run(tick);
+    figures.moments.push_back(run.state.moment(Why::requested, tick));
+  }
+  for (Moment& moment : figures.moments) moment.time_s = reader.clock().seconds(moment.tick);
+  figures.totals = totals.totals();
+  figures.threads = threads.figures();
+  figures.sizes = sizes.rows();
+  figures.lifetimes = lifetimes.rows();
+  figures.curve = curve.points();
+  return figures;
+}
+
+}  // namespace heapspy::model

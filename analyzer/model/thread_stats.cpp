@@ -1,0 +1,170 @@
+#include "analyzer/model/thread_stats.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "analyzer/trace/snapshot.h"
+
+namespace heapspy::model {
+
+using trace::Block;
+using trace::ThreadId;
+using trace::Tick;
+
+ThreadStats::Thread& ThreadStats::at(ThreadId id, Tick tick) {
+  Thread& thread = threads_[id];
+  if (!thread.seen) {
+    thread.seen = true;
+    thread.start = tick;
+  }
+  return thread;
+}
+
+ThreadStats::Sizes& ThreadStats::sizes_of(Thread& thread, std::uint64_t size) {
+  const unsigned bucket = size_bucket(size);
+  if (bucket >= thread.sizes.size()) {
+    thread.sizes.reserve(bucket + 1);  // exactly: there may be many threads
+    thread.sizes.resize(bucket + 1);
+  }
+  return thread.sizes[bucket];
+}
+
+void ThreadStats::hold(Thread& thread, std::uint64_t size) {
+  thread.live_blocks++;
+  thread.live_bytes += size;
+  thread.peak_live_bytes = std::max(thread.peak_live_bytes, thread.live_bytes);
+}
+
+void ThreadStats::allocated(const Block& block, Tick tick) {
+  Thread& thread = at(block.thread, tick);
+  thread.allocations++;
+  thread.bytes_allocated += block.size;
+  thread.newest = block.address;
+  Sizes& sizes = sizes_of(thread, block.size);
+  sizes.allocations++;
+  sizes.bytes += block.size;
+  hold(thread, block.size);
+}
+
+void ThreadStats::released(const Block& block, ThreadId by, trace::Release, Tick tick) {
+  Thread& thread = at(by, tick);
+  thread.frees++;
+  const bool newest = thread.newest == block.address;
+  thread.newest = 0;
+  if (block.thread == by) {
+    thread.live_blocks--;
+    thread.live_bytes -= block.size;
+    if (newest) thread.temporary++;
+    return;
+  }
+  thread.freed_for_others++;
+  Thread& owner = threads_[block.thread];
+  owner.live_blocks--;
+  owner.live_bytes -= block.size;
+  owner.freed_by_others++;
+}
+
+void ThreadStats::resized(const Block& before, const Block& after, ThreadId by, Tick tick) {
+  if (before.known) {
+    Thread& owner = threads_[before.thread];
+    owner.live_blocks--;
+    owner.live_bytes -= before.size;
+  }
+  Thread& thread = at(by, tick);
+  thread.reallocations++;
+  thread.bytes_allocated += after.size;
+  thread.newest = 0;
+  sizes_of(thread, after.size).bytes += after.size;
+  hold(thread, after.size);
+}
+
+void ThreadStats::failed(ThreadId id, trace::Origin, std::uint64_t, Tick tick) {
+  Thread& thread = at(id, tick);
+  thread.failed++;
+  thread.newest = 0;
+}
+
+void ThreadStats::unknown_release(ThreadId id, std::uint64_t, trace::Release, bool, Tick tick) {
+  Thread& thread = at(id, tick);
+  thread.frees++;
+  thread.newest = 0;
+}
+
+void ThreadStats::reattributed(const Block& block, ThreadId said, ThreadId is) {
+  if (said == is) return;
+  for (const auto& [id, step] : {std::pair{said, -1}, std::pair{is, 1}}) {
+    Thread& thread = threads_[id];
+    thread.seen = true;
+    thread.frees += static_cast<std::uint64_t>(step);
+    if (block.thread == id) continue;
+    thread.freed_for_others += static_cast<std::uint64_t>(step);
+    threads_[block.thread].freed_by_others += static_cast<std::uint64_t>(step);
+  }
+}
+
+void ThreadStats::thread_started(ThreadId id, std::uint32_t tid, std::string_view name, std::uint64_t stack_address,
+                                 Tick tick) {
+  Thread& thread = at(id, tick);
+  thread.start = std::min(thread.start, tick);
+  thread.tid = tid;
+  if (!name.empty()) thread.name = name;
+  if (stack_address) thread.stack_address = stack_address;
+}
+
+void ThreadStats::thread_named(ThreadId id, std::string_view name, Tick tick) {
+  if (!name.empty()) at(id, tick).name = name;
+}
+
+void ThreadStats::thread_ended(ThreadId id, Tick tick) {
+  Thread& thread = at(id, tick);
+  thread.ended = true;
+  thread.end = tick;
+}
+
+// The kernel's names, as /proc gives them, of threads that lived then. A name that is longer than the kernel's 15
+// characters and begins with its name says more, and stays.
+void ThreadStats::snapshot_taken(const trace::Snapshot& snapshot) {
+  if (snapshot.thread_names.empty()) return;
+  std::unordered_map<std::uint32_t, Thread*> newest;  // a tid that is used again belongs to the last thread that has it
+  threads_.for_each([&](ThreadId, Thread& thread) {
+    if (thread.seen && !thread.ended && thread.tid) newest[thread.tid] = &thread;
+  });
+  for (const auto& [tid, name] : snapshot.thread_names) {
+    const auto found = newest.find(tid);
+    if (found == newest.end() || name.empty()) continue;
+    std::string& known = found->second->name;
+    if (!(known.size() > name.size() && known.starts_with(name))) known = name;
+  }
+}
+
+std::vector<ThreadFigures> ThreadStats::figures() const {
+  std::vector<ThreadFigures> all;
+  threads_.for_each([&](ThreadId id, const Thread& t) {
+    if (!t.seen && t.live_blocks == 0 && t.freed_by_others == 0) return;
+    ThreadFigures f;
+    f.id = id;
+    f.tid = t.tid;
+    f.name = t.name;
+    if (t.seen) f.start = t.start;
+    if (t.ended) f.end = t.end;
+    f.stack_address = t.stack_address;
+    f.allocations = t.allocations;
+    f.frees = t.frees;
+    f.reallocations = t.reallocations;
+    f.failed = t.failed;
+    f.bytes_allocated = t.bytes_allocated;
+    f.live_bytes = t.live_bytes;
+    f.live_blocks = t.live_blocks;
+    f.peak_live_bytes = t.peak_live_bytes;
+    f.temporary = t.temporary;
+    f.freed_by_others = t.freed_by_others;
+    f.freed_for_others = t.freed_for_others;
+    for (unsigned i = 0; i < t.sizes.size(); i++)
+      if (t.sizes[i].allocations || t.sizes[i].bytes)
+        f.sizes.push_back({bucket_from(i), bucket_to(i), t.sizes[i].allocations, t.sizes[i].bytes, 0, 0});
+    all.push_back(std::move(f));
+  });
+  return all;
+}
+
+}  // namespace heapspy::model
