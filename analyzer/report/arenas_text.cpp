@@ -1,0 +1,71 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "analyzer/findings/quantity.h"
+#include "analyzer/report/printable.h"
+#include "analyzer/report/sections.h"
+#include "analyzer/report/table.h"
+
+namespace heapspy::report {
+namespace {
+
+constexpr std::size_t kThreadsNamed = 6;
+
+std::string thread_name(const Report& report, std::uint32_t id) {
+  const ThreadReport* thread = thread_with_id(report, id);
+  return thread && !thread->name.empty() ? printable(thread->name) : fmt::format("thread {}", id);
+}
+
+std::string plug_text(const Report& report, const ArenaReport& arena) {
+  if (!arena.plug) return "";
+  std::string text = findings::bytes_text(arena.plug->size);
+  if (arena.plug->age_s) text += ", " + findings::seconds_text(*arena.plug->age_s);
+  return text + ", " + fit(thread_name(report, arena.plug->thread), 16);
+}
+
+std::string threads_text(const Report& report, const ArenaReport& arena) {
+  std::string text;
+  for (std::size_t i = 0; i < arena.threads.size() && i < kThreadsNamed; i++)
+    text += (i ? ", " : "") + fit(thread_name(report, arena.threads[i]), 40);
+  if (arena.threads.size() > kThreadsNamed) text += fmt::format(" and {} more", arena.threads.size() - kThreadsNamed);
+  return text;
+}
+
+}  // namespace
+
+// The arenas at the moment that the findings are about.
+Lines arena_lines(const Report& report, const Screen& screen, std::size_t top, bool with_threads) {
+  const bool end = report.findings_at.why == "end" && report.at.why != "end";
+  const std::vector<ArenaReport>& all = end ? report.arenas_at_end : report.arenas;
+  if (all.empty()) return {};
+  std::vector<const ArenaReport*> arenas;
+  for (const ArenaReport& arena : all) arenas.push_back(&arena);
+  std::stable_sort(arenas.begin(), arenas.end(), [](const ArenaReport* a, const ArenaReport* b) {
+    if ((a->kind == "main") != (b->kind == "main")) return a->kind == "main";
+    return a->resident_bytes.value_or(a->live_bytes) > b->resident_bytes.value_or(b->live_bytes);
+  });
+  const std::size_t shown = std::min(top, arenas.size());
+  const std::string when = moment_text(end ? report.end_at : report.at);
+  const std::string title = shown == arenas.size() ? fmt::format("Arenas ({}) {}", shown, when)
+                                                   : fmt::format("Arenas ({} of {}) {}", shown, arenas.size(), when);
+  // The title is wider than any arena's name, so it has a line of its own.
+  Table table({"", "system", "resident", "live", "trimmable", "pinned", "cached", "plug"});
+  table.align_left(7);
+  for (std::size_t i = 0; i < shown; i++) {
+    const ArenaReport& arena = *arenas[i];
+    table.add({"  " + arena_label(arena), bytes_or_unknown(arena.system_bytes), bytes_or_unknown(arena.resident_bytes),
+               findings::bytes_text(arena.live_bytes), bytes_or_unknown(arena.trimmable_bytes),
+               bytes_or_unknown(arena.pinned_bytes), bytes_or_unknown(arena.cached_bytes), plug_text(report, arena)});
+  }
+  Lines rows = table.lines(kWidth);
+  Lines lines = {heading(title, screen)};
+  for (std::size_t i = 0; i < rows.size(); i++) {
+    lines.push_back(rows[i]);
+    if (with_threads && i > 0 && !arenas[i - 1]->threads.empty())
+      lines.push_back(fit("      threads: " + threads_text(report, *arenas[i - 1]), kWidth));
+  }
+  return lines;
+}
+
+}  // namespace heapspy::report

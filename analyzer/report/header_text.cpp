@@ -1,0 +1,128 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "analyzer/findings/quantity.h"
+#include "analyzer/report/printable.h"
+#include "analyzer/report/sections.h"
+
+namespace heapspy::report {
+namespace {
+
+using findings::count_text;
+using findings::seconds_text;
+
+std::size_t arenas_in(const std::vector<ArenaReport>& arenas) {
+  return static_cast<std::size_t>(std::count_if(
+      arenas.begin(), arenas.end(), [](const ArenaReport& each) { return each.kind == "main" || each.kind == "secondary"; }));
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string line;
+  for (const std::string& part : parts) line += (line.empty() ? "" : " · ") + part;
+  return line;
+}
+
+}  // namespace
+
+std::string bytes_or_unknown(const Bytes& bytes) { return bytes ? findings::bytes_text(*bytes) : "?"; }
+
+std::string heading(const std::string& line, const Screen& screen) {
+  return screen.colour ? "\x1b[1m" + line + "\x1b[0m" : line;
+}
+
+std::string ended_text(const Report& report) {
+  const std::string& end = report.process.end;
+  if (end == "exit") return "ended normally";
+  if (end == "running") return "still running";
+  if (end == "exec") return "replaced itself by another program (exec)";
+  return end;
+}
+
+std::string moment_text(const MomentReport& moment) {
+  const std::string time = moment.time_s ? seconds_text(*moment.time_s) : "?";
+  if (moment.why == "peak") return "at its peak (" + time + ")";
+  if (moment.why == "end") return "at the end (" + time + ")";
+  return "at " + time;
+}
+
+Lines header_lines(const Report& report) {
+  const std::string command =
+      report.process.command.empty() ? printable(report.process.exe) : command_text(report.process.command);
+  const std::string facts =
+      joined({fmt::format("pid {}", report.process.pid),
+              report.process.duration_s ? seconds_text(*report.process.duration_s) : "?", ended_text(report),
+              fmt::format("{}, {} lost", findings::plural_text(report.trace.events, "event", "events"),
+                          count_text(report.trace.lost_events))});
+  constexpr std::size_t kGap = 5;
+  if (columns(command) + kGap + columns(facts) <= kWidth) return {command + std::string(kGap, ' ') + facts};
+  return {fit(command, kWidth), facts};
+}
+
+Lines loss_lines(const Report& report) {
+  Lines lines;
+  const auto add = [&](const std::string& text) {
+    for (std::string& line : wrap(text, kWidth)) lines.push_back(std::move(line));
+  };
+  const TraceReport& trace = report.trace;
+  if (trace.lost_events > 0)
+    add(fmt::format("Incomplete: {} lost, so counts are too low by as many and blocks may seem alive that were freed.",
+                    findings::plural_text(trace.lost_events, "event is", "events are")));
+  if (trace.stop) add(fmt::format("Recording stopped early: {}.", fit(printable(*trace.stop), 200)));
+  if (!trace.damage.empty())
+    add(fmt::format("Damaged: {} in the trace; the first at byte {}: {}.",
+                    findings::plural_text(trace.damage.size() + trace.damage_left_out, "place", "places"),
+                    trace.damage[0].offset, fit(printable(trace.damage[0].reason), 200)));
+  if (report.totals.unknown_frees > 0)
+    add(fmt::format("{} of blocks whose allocation the trace does not hold.",
+                    findings::plural_text(report.totals.unknown_frees, "free", "frees")));
+  return lines;
+}
+
+std::string allocator_line(const Report& report) {
+  const ProcessReport& process = report.process;
+  std::vector<std::string> parts;
+  std::string allocator = printable(process.allocator_name.empty() ? "unknown allocator" : process.allocator_name);
+  if (process.allocator_version) allocator += " " + printable(*process.allocator_version);
+  parts.push_back(fit(allocator, 40));
+  if (process.allocator_name == "glibc") {
+    const std::size_t arenas = std::max(arenas_in(report.arenas), arenas_in(report.arenas_at_end));
+    const auto limit = arena_max_setting(report);
+    std::string text = arenas ? findings::plural_text(arenas, "arena", "arenas") : "arenas unknown (no snapshot)";
+    if (!limit && process.cpus)
+      text += fmt::format(" (limit {} = 8 × {} {})", 8 * *process.cpus, *process.cpus, *process.cpus == 1 ? "CPU" : "CPUs");
+    parts.push_back(text);
+    if (!limit) parts.emplace_back("MALLOC_ARENA_MAX not set");
+  } else {
+    parts.emplace_back("not glibc, so arenas, pinned and trimmable bytes are not known");
+  }
+  for (const auto& [name, value] : process.environment)
+    if (name.starts_with("MALLOC_") || name == "GLIBC_TUNABLES") parts.push_back(fit(printable(name + "=" + value), 60));
+  return fit(joined(parts), kWidth);
+}
+
+Lines next_lines(const Report& report) {
+  const std::string path = command_text({report.trace.path});
+  std::vector<std::string> commands = {
+      fmt::format("heapspy report {} --by thread|size|arena", columns(path) <= 50 ? path : "TRACE")};
+  if (report.process.end == "running") commands.push_back(fmt::format("heapspy trim {}", report.process.pid));
+  commands.emplace_back("heapspy diff BEFORE AFTER");
+  if (report.process.allocator_name == "glibc")
+    commands.emplace_back("heapspy compare --with default,arena_max=2,jemalloc -- CMD");
+  Lines lines(1, "Next:");
+  std::size_t used = columns(lines[0]);
+  for (std::size_t i = 0; i < commands.size(); i++) {
+    const std::string separator = i == 0 ? " " : " · ";
+    if (i > 0 && used + 3 + columns(commands[i]) > kWidth) {
+      lines.push_back("      " + commands[i]);
+      used = columns(lines.back());
+      continue;
+    }
+    lines.back() += separator + commands[i];
+    used += columns(separator) + columns(commands[i]);
+  }
+  return lines;
+}
+
+}  // namespace heapspy::report

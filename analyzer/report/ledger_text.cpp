@@ -1,0 +1,72 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "analyzer/findings/quantity.h"
+#include "analyzer/report/drawing.h"
+#include "analyzer/report/printable.h"
+#include "analyzer/report/sections.h"
+#include "analyzer/report/table.h"
+
+namespace heapspy::report {
+namespace {
+
+constexpr std::size_t kBar = 26;
+
+std::optional<std::uint64_t> part_bytes(const RssReport& rss, const std::string& name) {
+  for (const PartReport& part : rss.parts)
+    if (part.name == name) return part.bytes;
+  return std::nullopt;
+}
+
+void add_notes(Lines& lines, const RssReport& rss) {
+  for (const std::string& note : rss.notes)
+    for (const std::string& line : wrap("Note: " + fit(printable(note), 300), kWidth - 2)) lines.push_back("  " + line);
+}
+
+}  // namespace
+
+// The ledger at the moment of the report and at the end, side by side; parts that are 0 in both are left out.
+Lines ledger_lines(const Report& report, const Screen& screen) {
+  const RssReport& rss = report.rss;
+  const RssReport& end = report.rss_at_end;
+  if (!rss.total_bytes)
+    return {"RSS is not known: the trace holds no snapshot of the process (HEAPSPY_SNAPSHOT=off, or it ended too early)."};
+  const bool both = end.total_bytes && report.at.why != "end" && report.at.time_s != report.end_at.time_s;
+
+  std::vector<std::string> headings = {"RSS " + moment_text(report.at), findings::bytes_text(*rss.total_bytes), ""};
+  if (both) {
+    headings.emplace_back(moment_text(report.end_at));
+    headings.back() = fmt::format("{}  {}", moment_text(report.end_at), findings::bytes_text(*end.total_bytes));
+    headings.emplace_back("");
+  }
+  if (screen.terminal) headings.emplace_back("");
+  Table table(headings);
+  if (screen.terminal) table.align_left(headings.size() - 1);
+
+  std::vector<std::string> names;
+  for (const PartReport& part : rss.parts) names.push_back(part.name);
+  for (const PartReport& part : end.parts)
+    if (std::find(names.begin(), names.end(), part.name) == names.end()) names.push_back(part.name);
+  std::uint64_t most = 0;
+  for (const PartReport& part : rss.parts) most = std::max(most, part.bytes);
+  for (const std::string& name : names) {
+    const std::uint64_t here = part_bytes(rss, name).value_or(0);
+    const std::uint64_t there = both ? part_bytes(end, name).value_or(0) : 0;
+    if (here == 0 && there == 0) continue;
+    std::vector<std::string> row = {"  " + printable(name), findings::bytes_text(here),
+                                    findings::percent_text(here, *rss.total_bytes)};
+    if (both) {
+      row.push_back(findings::bytes_text(there));
+      row.push_back(findings::percent_text(there, *end.total_bytes));
+    }
+    if (screen.terminal) row.push_back(bar(most ? static_cast<double>(here) / static_cast<double>(most) : 0, kBar));
+    table.add(std::move(row));
+  }
+  Lines lines = table.lines(kWidth);
+  lines[0] = heading(lines[0], screen);
+  add_notes(lines, rss);
+  return lines;
+}
+
+}  // namespace heapspy::report

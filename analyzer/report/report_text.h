@@ -1,0 +1,24 @@
+// A report for people: the conclusion first, then a page of tables. At most kWidth columns; drawings on a terminal only.
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/report/report.h"
+#include "analyzer/report/screen.h"
+
+namespace heapspy::report {
+
+enum class By { everything, thread, size, arena };
+
+struct TextOptions {
+  Screen screen;
+  By by = By::everything;          // else: the head of the report and that one table, in full
+  std::optional<std::size_t> top;  // rows per table; by default 8, with `by` all
+};
+
+// Lines without newlines.
+std::vector<std::string> report_text(const Report&, const TextOptions&);
+
+}  // namespace heapspy::report

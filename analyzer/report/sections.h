@@ -1,0 +1,44 @@
+// The blocks of a text report, each a few lines. report_text puts them together; `record` uses some of them.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "analyzer/report/report.h"
+#include "analyzer/report/screen.h"
+
+namespace heapspy::report {
+
+using Lines = std::vector<std::string>;
+
+// header_text.cpp
+Lines header_lines(const Report&);  // what ran, how long, how it ended, how much was recorded
+Lines loss_lines(const Report&);    // what is missing or damaged; none where all is well
+std::string allocator_line(const Report&);
+std::string ended_text(const Report&);         // "ended normally"
+std::string moment_text(const MomentReport&);  // "at its peak (9.8 s)"
+Lines next_lines(const Report&);
+
+// ledger_text.cpp
+Lines ledger_lines(const Report&, const Screen&);
+
+// findings_text.cpp
+Lines findings_lines(const Report&, const Screen&);
+std::string finding_headline(const findings::Finding&);  // "Retained, 374.9 MiB"
+
+// threads_text.cpp
+Lines thread_lines(const Report&, const Screen&, std::size_t top);
+// arenas_text.cpp
+Lines arena_lines(const Report&, const Screen&, std::size_t top, bool with_threads);
+// sizes_text.cpp; without colour, since they are put beside each other
+Lines size_lines(const Report&, const Screen&, std::size_t top);
+Lines lifetime_lines(const Report&, const Screen&, std::size_t top);
+// time_text.cpp
+Lines time_lines(const Report&, const Screen&, std::size_t top);
+
+// A figure that may be unknown: "?" then.
+std::string bytes_or_unknown(const Bytes&);
+// Bold, where colour may be used.
+std::string heading(const std::string& line, const Screen&);
+
+}  // namespace heapspy::report

@@ -1,0 +1,89 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "analyzer/findings/quantity.h"
+#include "analyzer/report/drawing.h"
+#include "analyzer/report/sections.h"
+#include "analyzer/report/table.h"
+
+namespace heapspy::report {
+namespace {
+
+constexpr std::size_t kBar = 8;
+
+// Limits of size classes are powers of two: "512 B", "64 KiB", "1 GiB".
+std::string limit_text(std::uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  int unit = 0;
+  while (bytes >= 1024 && bytes % 1024 == 0 && unit < 6) bytes /= 1024, unit++;
+  return fmt::format("{} {}", bytes, kUnits[unit]);
+}
+
+// "under 10 us", "to 1 s" …
+std::string life_text(const LifetimeReport& life) {
+  const auto text = [](double seconds) {
+    if (seconds < 0.9999e-3) return fmt::format("{:g} us", seconds * 1e6);
+    if (seconds < 0.9999) return fmt::format("{:g} ms", seconds * 1e3);
+    return fmt::format("{:g} s", seconds);
+  };
+  if (!life.to_s) return "over " + text(life.from_s);
+  return "under " + text(*life.to_s);
+}
+
+}  // namespace
+
+Lines size_lines(const Report& report, const Screen& screen, std::size_t top) {
+  std::vector<const SizeReport*> sizes;
+  for (const SizeReport& size : report.sizes) sizes.push_back(&size);
+  const std::size_t shown = std::min(top, sizes.size());
+  // Those with most bytes, then in the order of size.
+  std::stable_sort(sizes.begin(), sizes.end(), [](const SizeReport* a, const SizeReport* b) { return a->bytes > b->bytes; });
+  sizes.resize(shown);
+  std::sort(sizes.begin(), sizes.end(), [](const SizeReport* a, const SizeReport* b) { return a->from < b->from; });
+  std::uint64_t most = 0;
+  for (const SizeReport* size : sizes) most = std::max(most, size->allocations);
+  std::vector<std::string> headings = {
+      shown == report.sizes.size() ? "Sizes" : fmt::format("Sizes ({} of {})", shown, report.sizes.size()), "allocations",
+      "bytes", "live"};
+  if (screen.terminal) headings.emplace_back("");
+  Table table(headings);
+  if (screen.terminal) table.align_left(headings.size() - 1);
+  for (const SizeReport* size : sizes) {
+    std::vector<std::string> row = {"  under " + limit_text(size->to), findings::count_text(size->allocations),
+                                    findings::bytes_text(size->bytes), findings::bytes_text(size->live_bytes)};
+    if (screen.terminal)
+      row.push_back(bar(most ? static_cast<double>(size->allocations) / static_cast<double>(most) : 0, kBar));
+    table.add(std::move(row));
+  }
+  return table.lines(kWidth);
+}
+
+Lines lifetime_lines(const Report& report, const Screen& screen, std::size_t top) {
+  std::uint64_t all = 0, most = 0;
+  std::vector<const LifetimeReport*> rows;
+  for (const LifetimeReport& life : report.lifetimes) {
+    all += life.blocks;
+    most = std::max(most, life.blocks);
+    if (life.blocks) rows.push_back(&life);
+  }
+  if (rows.empty()) return {};
+  const std::size_t shown = std::min(top, rows.size());
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const LifetimeReport* a, const LifetimeReport* b) { return a->blocks > b->blocks; });
+  rows.resize(shown);
+  std::sort(rows.begin(), rows.end(), [](const LifetimeReport* a, const LifetimeReport* b) { return a->from_s < b->from_s; });
+  std::vector<std::string> headings = {"Lifetimes", "blocks", "", "bytes"};
+  if (screen.terminal) headings.emplace_back("");
+  Table table(headings);
+  if (screen.terminal) table.align_left(headings.size() - 1);
+  for (const LifetimeReport* life : rows) {
+    std::vector<std::string> row = {"  " + life_text(*life), findings::count_text(life->blocks),
+                                    findings::percent_text(life->blocks, all), findings::bytes_text(life->bytes)};
+    if (screen.terminal) row.push_back(bar(static_cast<double>(life->blocks) / static_cast<double>(most), kBar));
+    table.add(std::move(row));
+  }
+  return table.lines(kWidth);
+}
+
+}  // namespace heapspy::report

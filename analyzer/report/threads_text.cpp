@@ -1,0 +1,72 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+#include "analyzer/findings/quantity.h"
+#include "analyzer/report/drawing.h"
+#include "analyzer/report/printable.h"
+#include "analyzer/report/sections.h"
+#include "analyzer/report/table.h"
+
+namespace heapspy::report {
+namespace {
+
+// Classes of the histogram beside a thread: requests below each limit, and the rest. Limits are powers of two, so that
+// each row of the trace's histogram falls into one class.
+constexpr std::array<std::uint64_t, 7> kLimits = {32, 128, 512, 2048, 8192, 32768, 131072};
+constexpr const char* kClasses[] = {"<32 B", "<128 B", "<512 B", "<2 KiB", "<8 KiB", "<32 KiB", "<128 KiB", "larger"};
+
+std::vector<std::optional<std::uint64_t>> classes(const ThreadReport& thread) {
+  std::vector<std::optional<std::uint64_t>> counts(kLimits.size() + 1, 0);
+  for (const SizeReport& size : thread.sizes) {
+    const auto at = std::upper_bound(kLimits.begin(), kLimits.end(), size.from) - kLimits.begin();
+    *counts[static_cast<std::size_t>(at)] += size.allocations;
+  }
+  return counts;
+}
+
+std::string name_of(const ThreadReport& thread) {
+  return thread.name.empty() ? fmt::format("(tid {})", thread.tid) : printable(thread.name);
+}
+
+}  // namespace
+
+Lines thread_lines(const Report& report, const Screen& screen, std::size_t top) {
+  std::vector<const ThreadReport*> threads;
+  for (const ThreadReport& thread : report.threads) threads.push_back(&thread);
+  std::stable_sort(threads.begin(), threads.end(),
+                   [](const ThreadReport* a, const ThreadReport* b) { return a->bytes_allocated > b->bytes_allocated; });
+  const std::size_t shown = std::min(top, threads.size());
+  const std::string count = shown == threads.size()
+                                ? fmt::format("Threads ({})", findings::count_text(shown))
+                                : fmt::format("Threads ({} of {})", shown, findings::count_text(threads.size()));
+  std::vector<std::string> headings = {count, "allocations", "bytes", "live", "peak", "freed by others"};
+  if (screen.terminal) headings.emplace_back("sizes");
+  Table table(headings);
+  if (screen.terminal) table.align_left(headings.size() - 1);
+  Table histogram({"Allocations by size", kClasses[0], kClasses[1], kClasses[2], kClasses[3], kClasses[4], kClasses[5],
+                   kClasses[6], kClasses[7]});
+  for (std::size_t i = 0; i < shown; i++) {
+    const ThreadReport& thread = *threads[i];
+    std::vector<std::string> row = {"  " + name_of(thread),
+                                    findings::count_text(thread.allocations),
+                                    findings::bytes_text(thread.bytes_allocated),
+                                    findings::bytes_text(thread.live_bytes),
+                                    findings::bytes_text(thread.peak_live_bytes),
+                                    findings::percent_text(thread.freed_by_others, thread.allocations)};
+    const auto counts = classes(thread);
+    if (screen.terminal) row.push_back(sparkline(counts));
+    table.add(std::move(row));
+    std::vector<std::string> numbers = {"  " + name_of(thread)};
+    for (const auto& each : counts) numbers.push_back(findings::count_text(*each));
+    histogram.add(std::move(numbers));
+  }
+  Lines lines = table.lines(kWidth);
+  lines[0] = heading(lines[0], screen);
+  if (!screen.terminal && shown > 0)
+    for (std::string& line : histogram.lines(kWidth)) lines.push_back(std::move(line));
+  return lines;
+}
+
+}  // namespace heapspy::report
