@@ -51,8 +51,12 @@ struct RssLedger {
   std::uint64_t bytes(PartKind) const;  // 0 if there is no such part
 };
 
-// `trace_path` (may be empty): the mapped trace file counts as heapspy's. Nothing is known without a snapshot: then
-// the ledger is empty (no parts, total 0).
+// `trace_path` (may be empty): the mapped trace file counts as heapspy's, whatever its name. Nothing is known without a
+// snapshot: then the ledger is empty (no parts, total 0).
+//
+// Malloc's parts are the pages that the model counted (MappingShare), at most what smaps says is resident in the same
+// mapping; the rest of a mapping goes by what the mapping is for. smaps and the page bits are read one after the other
+// while the program runs, so the two may differ by what it touched meanwhile: that difference lands in `other`.
 RssLedger rss_ledger(const model::Moment&, std::string_view trace_path = {});
 
 }  // namespace heapspy::ledger

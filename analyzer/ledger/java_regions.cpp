@@ -1,0 +1,97 @@
+#include "analyzer/ledger/java_regions.h"
+
+#include <cstddef>
+
+namespace heapspy::ledger {
+namespace {
+
+using process::Mapping;
+using process::MappingKind;
+
+constexpr std::uint64_t kCompressedEnd = 32ull << 30;
+constexpr std::uint64_t kNodeBytes = 64ull << 20, kRootChunkBytes = 4ull << 20;
+constexpr std::uint64_t kClassSpaceReach = 4ull << 30;  // archive and class space share one range of 32-bit pointers
+
+bool unnamed_memory(const Mapping& m, MappingKind kind) {
+  return m.name.empty() && (kind == MappingKind::anonymous || kind == MappingKind::reserved);
+}
+
+class Finder {
+ public:
+  Finder(std::span<const Mapping> mappings, std::span<const MappingKind> kinds) : mappings_(mappings), kinds_(kinds) {
+    result_.regions.resize(mappings.size(), JavaRegion::none);
+  }
+
+  JavaRegions run() {
+    for (const Mapping& m : mappings_) {
+      const std::size_t slash = m.name.rfind('/');
+      if (slash != std::string::npos && m.name.compare(slash + 1, 9, "libjvm.so") == 0) result_.jvm = true;
+    }
+    if (!result_.jvm) return std::move(result_);
+    for (std::size_t i = 0; i < mappings_.size(); i++) look_at(i);
+    for (std::size_t i = 0; i < mappings_.size(); i++)
+      if (mappings_[i].name.ends_with(".jsa")) adjoining_archive(i);
+    for (std::size_t i = 0; i < mappings_.size(); i++) metaspace_node(i);
+    return std::move(result_);
+  }
+
+ private:
+  void look_at(std::size_t i) {
+    const Mapping& m = mappings_[i];
+    if (m.name.starts_with("/memfd:java_heap") || (unnamed_memory(m, kinds_[i]) && m.end <= kCompressedEnd && !m.execute)) {
+      result_.regions[i] = JavaRegion::heap;
+      if (m.rss_bytes) result_.heap_found = true;
+    } else if (kinds_[i] == MappingKind::executable_anonymous || m.name.ends_with(".jsa")) {
+      result_.regions[i] = JavaRegion::code;
+    }
+  }
+
+  void claim(std::size_t i) {
+    if (result_.regions[i] == JavaRegion::none) result_.regions[i] = JavaRegion::code;
+  }
+
+  bool joins(std::size_t lower, std::size_t upper) const { return mappings_[lower].end == mappings_[upper].start; }
+
+  void adjoining_archive(std::size_t archive) {
+    const std::uint64_t limit = mappings_[archive].start + kClassSpaceReach;
+    for (std::size_t i = archive + 1; i < mappings_.size() && joins(i - 1, i) && mappings_[i].end <= limit; i++) {
+      if (!unnamed_memory(mappings_[i], kinds_[i])) break;
+      claim(i);
+    }
+    // Below it lies at most one node of metaspace.
+    std::size_t first = archive;
+    while (first > 0 && joins(first - 1, first) && unnamed_memory(mappings_[first - 1], kinds_[first - 1]) &&
+           mappings_[archive].start - mappings_[first - 1].start <= kNodeBytes)
+      first--;
+    if (mappings_[archive].start - mappings_[first].start == kNodeBytes)
+      for (std::size_t i = first; i < archive; i++) claim(i);
+  }
+
+  // Starts at `i`: a run without gaps that is one node long, and ends in memory not committed yet.
+  void metaspace_node(std::size_t i) {
+    if (mappings_[i].start % kRootChunkBytes != 0) return;
+    std::size_t last = i;
+    while (unnamed_memory(mappings_[last], kinds_[last]) && result_.regions[last] == JavaRegion::none) {
+      const std::uint64_t size = mappings_[last].end - mappings_[i].start;
+      if (size == kNodeBytes) {
+        if (kinds_[last] == MappingKind::reserved && last > i)
+          for (std::size_t n = i; n <= last; n++) claim(n);
+        return;
+      }
+      if (size > kNodeBytes || last + 1 == mappings_.size() || !joins(last, last + 1)) return;
+      last++;
+    }
+  }
+
+  std::span<const Mapping> mappings_;
+  std::span<const MappingKind> kinds_;
+  JavaRegions result_;
+};
+
+}  // namespace
+
+JavaRegions java_regions(std::span<const Mapping> mappings, std::span<const MappingKind> kinds) {
+  return Finder(mappings, kinds).run();
+}
+
+}  // namespace heapspy::ledger

@@ -1,0 +1,28 @@
+// Which mappings of a process are HotSpot's: the Java heap, and metaspace and code. By evidence of their own; what has
+// none stays unclaimed.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "analyzer/process/mapping_kinds.h"
+#include "analyzer/process/mappings.h"
+
+namespace heapspy::ledger {
+
+enum class JavaRegion : std::uint8_t { none, heap, code };
+
+struct JavaRegions {
+  bool jvm = false;  // libjvm.so is mapped
+  bool heap_found = false;
+  std::vector<JavaRegion> regions;  // one per mapping
+};
+
+// `mappings` by address with their kinds.
+//   heap   ZGC's memfd "java_heap"; or private memory below 32 GiB, where HotSpot puts a heap with compressed pointers
+//          (CompressedOops: heap end at most 32 GiB) and neither brk nor mmap put anything else on x86-64
+//   code   executable anonymous memory (the code cache); class archives (.jsa); the anonymous memory that adjoins an
+//          archive without a gap (compressed class space, metaspace); reservations of metaspace elsewhere: 64 MiB, aligned
+//          to 4 MiB, that are no arena of glibc (memory/metaspace: VirtualSpaceNode and root chunks)
+JavaRegions java_regions(std::span<const process::Mapping> mappings, std::span<const process::MappingKind> kinds);
+
+}  // namespace heapspy::ledger
