@@ -20,6 +20,7 @@ namespace {
 using AddCommand = void (*)(CLI::App&, Invocation&);
 const std::vector<AddCommand> kCommands = {
     add_record_command,
+    add_compare_command,
     add_maps_command,
 };
 

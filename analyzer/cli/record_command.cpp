@@ -134,7 +134,7 @@ ExitStatus record(const Options& options, const std::vector<std::string>& comman
   const std::string wanted = value_of(options, "HEAPSPY_OUT");
   const std::string out = absolute_template(wanted.empty() ? kDefaultTemplate : wanted, folder);
 
-  process::ChildPlan plan{command, {}, false};
+  process::ChildPlan plan{command, {}, process::ChildOutput::inherit};
   for (std::size_t i = 0; i < kSettings.size(); i++)
     if (!options.values[i].empty()) plan.environment.emplace_back(kSettings[i].variable, options.values[i]);
   std::erase_if(plan.environment, [](const auto& change) { return change.first == "HEAPSPY_OUT"; });

@@ -14,10 +14,12 @@ namespace heapspy::process {
 // NAME → value; nullopt removes it.
 using EnvironmentChanges = std::vector<std::pair<std::string, std::optional<std::string>>>;
 
+enum class ChildOutput { inherit, discard, to_stderr };
+
 struct ChildPlan {
-  std::vector<std::string> command;  // not empty; the program is looked up in PATH as a shell does
-  EnvironmentChanges environment;    // on top of this process's
-  bool discard_output = false;       // the child's stdout goes to /dev/null
+  std::vector<std::string> command;           // not empty; the program is looked up in PATH as a shell does
+  EnvironmentChanges environment;             // on top of this process's
+  ChildOutput output = ChildOutput::inherit;  // where the child's stdout goes
 };
 
 // The program could not be started. error: errno of execvp.

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstring>
 
 namespace heapspy::process {
@@ -84,6 +85,8 @@ Status parse_status(std::string_view text) {
     if (key == "PPid") status.parent = number_at_front<std::uint32_t>(value);
     if (key == "Uid") status.uid = number_at_front<std::uint32_t>(value);
     if (key == "Threads") status.threads = number_at_front<std::uint32_t>(value);
+    if (key == "SigPnd")
+      status.kill_pending = ((number_at_front<std::uint64_t>(value, 16).value_or(0) >> (SIGKILL - 1)) & 1) != 0;
     if (key == "VmRSS") status.rss_bytes = kib_at_front(value);
     if (key == "VmHWM") status.peak_rss_bytes = kib_at_front(value);
     if (key == "VmPTE") status.page_table_bytes = kib_at_front(value);

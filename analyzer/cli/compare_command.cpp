@@ -1,0 +1,180 @@
+// heapspy compare [--with LIST] [--repeat N] [--json] -- CMD…
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "analyzer/cli/command.h"
+#include "analyzer/cli/message.h"
+#include "analyzer/cli/quantity.h"
+#include "analyzer/trial/compare.h"
+
+namespace heapspy::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using trial::Comparison;
+using trial::SettingResult;
+
+struct Options {
+  std::string with = "default,arena_max=1,arena_max=2,jemalloc,tcmalloc,mimalloc";
+  unsigned repeat = 1;
+  bool json = false;
+  bool show_output = false;
+  std::vector<std::string> program;  // for the help only; see Invocation::program
+};
+
+template <typename Value>
+ordered_json or_null(const std::optional<Value>& value) {
+  return value ? ordered_json(*value) : ordered_json();
+}
+
+ordered_json environment_of(const SettingResult& result) {
+  ordered_json environment = ordered_json::object();
+  for (const auto& [name, value] : result.recipe.environment) environment[name] = value;
+  return environment;
+}
+
+// Runs in the order in which they were made.
+void print_json(const Comparison& comparison, unsigned repeats) {
+  ordered_json runs = ordered_json::array(), missing = ordered_json::array();
+  for (unsigned repeat = 1; repeat <= repeats; repeat++)
+    for (const SettingResult& each : comparison.settings) {
+      if (each.tries.size() < repeat) continue;
+      const trial::MeasuredRun& run = each.tries[repeat - 1].run;
+      runs.push_back({{"setting", each.setting.text},
+                      {"environment", environment_of(each)},
+                      {"repeat", repeat},
+                      {"exit_status", run.exit_status},
+                      {"peak_rss_bytes", or_null(run.peak_rss_bytes)},
+                      {"end_rss_bytes", or_null(run.end_rss_bytes)},
+                      {"wall_s", run.wall_s},
+                      {"cpu_s", run.cpu_s},
+                      {"minor_faults", run.minor_faults},
+                      {"lock_waits", nullptr},  // nothing that measures them without disturbing the run is at hand
+                      {"lock_wait_s", nullptr},
+                      {"voluntary_switches", run.voluntary_switches},
+                      {"process", run.largest_process},
+                      {"memory_method", run.method == trial::MemoryMethod::exit_stop ? "exit_stop" : "sampling"},
+                      {"in_effect", each.in_effect}});
+    }
+  for (const SettingResult& each : comparison.settings)
+    if (!each.recipe.unavailable.empty())
+      missing.push_back({{"setting", each.setting.text}, {"reason", each.recipe.unavailable}});
+  const ordered_json root = {{"schema", "heapspy.compare/1"},
+                             {"command", comparison.command},
+                             {"runs", runs},
+                             {"missing", missing},
+                             {"advice", comparison.advice}};
+  fmt::print("{}\n", root.dump(2, ' ', false, ordered_json::error_handler_t::replace));
+}
+
+std::string bytes_or_unknown(const std::optional<std::uint64_t>& bytes) {
+  return bytes ? bytes_text(*bytes) : std::string("?");
+}
+
+void print_text(const Comparison& comparison, unsigned repeats) {
+  std::string command;
+  for (const std::string& word : comparison.command) command += (command.empty() ? "" : " ") + one_line(word);
+  fmt::print("{}\n{}\n\n", comparison.advice, command.size() > 98 ? command.substr(0, 96) + " …" : command);
+
+  std::size_t width = 14;
+  for (const SettingResult& each : comparison.settings) width = std::max(width, each.setting.text.size());
+  fmt::print("{:<{}}{:>13}{:>13}{:>11}{:>11}{:>14}{:>11}{:>6}\n", "setting", width, "peak RSS", "end RSS", "wall", "CPU",
+             "minor faults", "switches", "exit");
+  bool sampled = false, not_in_effect = false;
+  for (const SettingResult& each : comparison.settings) {
+    if (!each.recipe.unavailable.empty()) {
+      fmt::print("{:<{}}  {}\n", each.setting.text, width, each.recipe.unavailable);
+      continue;
+    }
+    const trial::Medians& m = each.medians;
+    fmt::print("{:<{}}{:>13}{:>13}{:>11}{:>11}{:>14}{:>11}{:>6}{}\n", each.setting.text, width,
+               bytes_or_unknown(m.peak_rss_bytes), bytes_or_unknown(m.end_rss_bytes), seconds_text(m.wall_s),
+               seconds_text(m.cpu_s), count_text(m.minor_faults), count_text(m.voluntary_switches), m.exit_status,
+               each.in_effect ? "" : "  not loaded");
+    not_in_effect = not_in_effect || !each.in_effect;
+    for (const trial::Try& one : each.tries) sampled = sampled || one.run.method == trial::MemoryMethod::sampling;
+  }
+  if (repeats > 1) fmt::print("Medians of {} runs each, settings in turn.\n", repeats);
+  if (not_in_effect)
+    fmt::print("Not loaded: the program ignores LD_PRELOAD (static, setuid, or it cleared its environment).\n");
+  if (sampled) fmt::print("RSS at the end is from samples every 10 ms: the program could not be held at its exit.\n");
+
+  bool first = true;
+  for (const SettingResult& each : comparison.settings) {
+    const std::string hand = trial::by_hand(each.recipe);
+    if (hand.empty()) continue;
+    if (first) fmt::print("\nBy hand\n");
+    first = false;
+    fmt::print("{:<{}}  {}\n", each.setting.text, width, one_line(hand));
+  }
+}
+
+// Settings of this shell hold in every run and would pass for the allocator's own ways.
+void warn_of_settings_in_force() {
+  for (const char* name : {"MALLOC_ARENA_MAX", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_",
+                           "MALLOC_CONF", "GLIBC_TUNABLES"})
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0')
+      say(fmt::format("{}={} is set here and holds in every run; unset it to compare with the defaults", name, value));
+}
+
+ExitStatus compare(const Options& options, const std::vector<std::string>& command) {
+  if (command.empty())
+    throw Failure(ExitStatus::wrong_usage,
+                  "say which program to run, as in: heapspy compare --with default,arena_max=2 -- CMD");
+  trial::ComparePlan plan;
+  plan.command = command;
+  plan.repeat = options.repeat;
+  plan.output = options.show_output ? process::ChildOutput::to_stderr : process::ChildOutput::discard;
+  try {
+    plan.settings = trial::parse_settings(options.with);
+  } catch (const trial::BadSetting& bad) {
+    throw Failure(ExitStatus::wrong_usage, fmt::format("--with: {}", bad.what()));
+  }
+  const bool on_terminal = ::isatty(STDERR_FILENO) != 0;
+  if (on_terminal)
+    plan.progress = [](std::size_t run, std::size_t runs, const trial::Setting& setting, unsigned) {
+      fmt::print(stderr, "\r\033[Krun {} of {}: {}", run, runs, setting.text);
+      std::fflush(stderr);
+    };
+  warn_of_settings_in_force();
+  Comparison comparison;
+  try {
+    comparison = trial::compare(plan);
+  } catch (const process::StartError& error) {
+    if (on_terminal) fmt::print(stderr, "\r\033[K");
+    throw Failure(ExitStatus::wrong_usage, error.what());
+  }
+  if (on_terminal) fmt::print(stderr, "\r\033[K");
+  if (options.json)
+    print_json(comparison, options.repeat);
+  else
+    print_text(comparison, options.repeat);
+  for (const SettingResult& each : comparison.settings)
+    if (each.medians.exit_status != 0)
+      say(fmt::format("with {} the program ended with status {}", each.setting.text, each.medians.exit_status));
+  return ExitStatus::done;
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, Invocation& invocation) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("compare", "runs a program once per allocator setting and tabulates memory and time");
+  command->add_option("CMD", options->program, "the program and its arguments; what it prints is dropped");
+  command
+      ->add_option("--with", options->with,
+                   "settings, comma-separated: " + trial::accepted_settings() + "; if not given: " + options->with)
+      ->option_text("LIST");
+  command->add_option("--repeat", options->repeat, "runs of each setting")->check(CLI::Range(1u, 1000u))->option_text("N [1]");
+  command->add_flag("--json", options->json, "print schema heapspy.compare/1");
+  command->add_flag("--show-output", options->show_output, "show on stderr what the program prints");
+  command->footer(example("heapspy compare --with default,arena_max=2,jemalloc --repeat 3 -- java -jar app.jar"));
+  command->callback([options, &invocation] { invocation.status = compare(*options, invocation.program); });
+}
+
+}  // namespace heapspy::cli
