@@ -74,7 +74,7 @@ bool program_has_threads() {
 }
 
 void* help(void*) {
-  tls.busy = tls.busy | kNeverRecord;
+  tls.state = &never_state;
   Recorder& r = *recorder;
   Control& c = words();
   pthread_setname_np(pthread_self(), "heapspy");

@@ -1,7 +1,7 @@
 // From an event to words in the thread's staging ring: the hot path of every hook.
 //
-// Cost: one compare of position and limit, one of the off-CPU word, one add, one store. No clock, no lock, no branch that
-// data decides. Everything rare is one cold call away.
+// Cost: a compare of position and limit, one of the off-CPU word, an add, a store. No clock, no lock, no branch that data
+// decides. Whatever is rare ends the function in a call of a cold one.
 #pragma once
 #include <cstdint>
 
@@ -10,15 +10,23 @@
 #include "thread_state.h"
 
 #define HEAPSPY_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#define HEAPSPY_HOT [[gnu::always_inline]] inline
+#define HEAPSPY_COLD [[gnu::cold, gnu::noinline]]
 
 namespace heapspy {
 
-// Makes room and writes what is due before the next event: registers the thread, begins a forked child's trace, appends a
-// full half, stamps the time. nullptr: this event is not to be stored (it is counted as lost where that is so).
-[[gnu::cold, gnu::noinline]] ThreadState* make_room();
+// Does what is due before the next event: registers the thread, begins a forked child's trace, appends a full half, stamps
+// the time. nullptr: this event is not to be stored (where that is a loss, it is counted). Leaves errno alone.
+HEAPSPY_COLD ThreadState* make_room();
+
+// True where the next word can be written at once. `limit` first: in a state without room nothing else may be looked at.
+HEAPSPY_HOT bool has_room(const ThreadState& thread) {
+  return __builtin_expect(thread.position < thread.limit, 1) &&
+         __builtin_expect(*thread.on_cpu == off_cpu_notice::armed_value(), 1);
+}
 
 // Takes `words` places. One instruction on x86-64, so that a signal handler that allocates in between gets places of its own.
-[[gnu::always_inline]] inline uint64_t claim(ThreadState& thread, uint64_t words) {
+HEAPSPY_HOT uint64_t claim(ThreadState& thread, uint64_t words) {
 #if defined(__x86_64__)
   uint64_t at = words;
   asm volatile("xaddq %0, %1" : "+r"(at), "+m"(thread.position) : : "cc");
@@ -28,59 +36,69 @@ namespace heapspy {
 #endif
 }
 
-// The lap bit makes the end of the valid words visible in the file itself, whatever kills the process (layout.h).
-[[gnu::always_inline]] inline void put(ThreadState& thread, uint64_t at, uint64_t word) {
-  const uint64_t lap = ~(at >> thread.lap_shift) << 63;
-  // volatile: the stores reach memory in program order, which on x86-64 is the order in which the file gets them.
-  *const_cast<volatile uint64_t*>(&thread.words[at & thread.mask]) = word | lap;
+// The lap bit makes the end of the valid words visible in the file itself, whatever kills the process (layout.h). volatile:
+// the stores leave in program order, and x86-64 keeps it.
+HEAPSPY_HOT void put(ThreadState& thread, uint64_t at, uint64_t word) {
+  const uint64_t lap = ~(at >> kLapShift) << 63;
+  *const_cast<volatile uint64_t*>(&thread.words[at % kRingWords]) = word | lap;
 }
 
-[[gnu::always_inline]] inline ThreadState* writable_thread() {
-  ThreadState* thread = tls.state;
-  // `position` before the off-CPU word: in a wiped or unborn state nothing else may be looked at.
-  if (HEAPSPY_UNLIKELY(thread->position >= thread->limit || !off_cpu_notice::stayed_on_cpu())) return make_room();
-  return thread;
-}
+// A record of one or several words, wherever the thread stands. The limit leaves room for the longest.
+HEAPSPY_COLD void write_words(const uint64_t* words, uint32_t count);
 
-[[gnu::always_inline]] inline void write_word(uint64_t word) {
-  ThreadState* thread = writable_thread();
-  if (HEAPSPY_UNLIKELY(!thread)) return;
-  put(*thread, claim(*thread, 1), word);
-}
+// Cold ends of the functions below. They hand the block on, so that a hook ends in them without a frame of its own.
+HEAPSPY_COLD void* make_room_then_write(uint64_t word, void* block);
+HEAPSPY_COLD void make_room_then_write_and_free(uint64_t word, void* block, void (*free)(void*));
+HEAPSPY_COLD void* write_long_allocation(format::Origin origin, unsigned log2_alignment, void* block, uint64_t size);
+HEAPSPY_COLD void write_long_release_and_free(format::Release release, void* block, void (*free)(void*));
+HEAPSPY_COLD void write_long_realloc_begin(void* block);
+HEAPSPY_COLD void* write_long_realloc_end(void* block, uint64_t size);
+HEAPSPY_COLD void* write_failed(format::Origin origin, uint64_t size);  // nullptr
+HEAPSPY_COLD void* write_realloc_without_block(uint64_t size);          // nullptr; freed where size is 0, else failed
 
-// A record of several words. The limit leaves room for the longest.
-[[gnu::cold, gnu::noinline]] void write_words(const uint64_t* words, uint32_t count);
-
-[[gnu::cold, gnu::noinline]] void write_long_allocation(format::Origin origin, unsigned log2_alignment, uint64_t address,
-                                                        uint64_t size);
-[[gnu::cold, gnu::noinline]] void write_long_release(format::Release release, uint64_t address);
-[[gnu::cold, gnu::noinline]] void write_long_realloc_begin(uint64_t address);
-[[gnu::cold, gnu::noinline]] void write_long_realloc_end(uint64_t address, uint64_t size);
-[[gnu::cold, gnu::noinline]] void write_failed(format::Origin origin, uint64_t size);
-[[gnu::cold, gnu::noinline]] void write_realloc_failed(uint64_t size);
-[[gnu::cold, gnu::noinline]] void write_realloc_freed();
-
-// `operation`: the short form of `origin`.
-[[gnu::always_inline]] inline void write_allocation(format::Operation operation, format::Origin origin, const void* block,
-                                                    uint64_t size) {
+// A block that an entry point returned. `operation` is the short form of `origin`.
+HEAPSPY_HOT void* write_allocation(format::Operation operation, format::Origin origin, void* block, uint64_t size) {
   const auto address = reinterpret_cast<uint64_t>(block);
-  if (HEAPSPY_UNLIKELY(!format::fits_short(address, size))) return write_long_allocation(origin, 0, address, size);
-  write_word(format::encode_short(operation, address, size));
+  if (HEAPSPY_UNLIKELY(!block)) return write_failed(origin, size);
+  if (HEAPSPY_UNLIKELY(!format::fits_short(address, size))) return write_long_allocation(origin, 0, block, size);
+  const uint64_t word = format::encode_short(operation, address, size);
+  ThreadState& thread = *tls.state;
+  if (!has_room(thread)) return make_room_then_write(word, block);
+  put(thread, claim(thread, 1), word);
+  return block;
 }
-[[gnu::always_inline]] inline void write_release(format::Release release, const void* block) {
+
+// The free of `block`, then `free(block)`.
+HEAPSPY_HOT void write_release_and_free(format::Release release, void* block, void (*free)(void*)) {
   const auto address = reinterpret_cast<uint64_t>(block);
-  if (HEAPSPY_UNLIKELY(!format::fits_short(address, 0))) return write_long_release(release, address);
-  write_word(format::encode_short(format::Operation::free, address, static_cast<uint64_t>(release)));
+  if (HEAPSPY_UNLIKELY(!format::fits_short(address, 0))) return write_long_release_and_free(release, block, free);
+  const uint64_t word = format::encode_short(format::Operation::free, address, static_cast<uint64_t>(release));
+  ThreadState& thread = *tls.state;
+  if (!has_room(thread)) return make_room_then_write_and_free(word, block, free);
+  put(thread, claim(thread, 1), word);
+  return free(block);
 }
-[[gnu::always_inline]] inline void write_realloc_begin(const void* block) {
+
+HEAPSPY_HOT void write_realloc_begin(void* block) {
   const auto address = reinterpret_cast<uint64_t>(block);
-  if (HEAPSPY_UNLIKELY(!format::fits_short(address, 0))) return write_long_realloc_begin(address);
-  write_word(format::encode_short(format::Operation::realloc_begin, address, 0));
+  if (HEAPSPY_UNLIKELY(!format::fits_short(address, 0))) return write_long_realloc_begin(block);
+  const uint64_t word = format::encode_short(format::Operation::realloc_begin, address, 0);
+  ThreadState& thread = *tls.state;
+  if (!has_room(thread))
+    make_room_then_write(word, block);
+  else
+    put(thread, claim(thread, 1), word);
 }
-[[gnu::always_inline]] inline void write_realloc_end(const void* block, uint64_t size) {
+
+HEAPSPY_HOT void* write_realloc_end(void* block, uint64_t size) {
   const auto address = reinterpret_cast<uint64_t>(block);
-  if (HEAPSPY_UNLIKELY(!format::fits_short(address, size))) return write_long_realloc_end(address, size);
-  write_word(format::encode_short(format::Operation::realloc_end, address, size));
+  if (HEAPSPY_UNLIKELY(!block)) return write_realloc_without_block(size);
+  if (HEAPSPY_UNLIKELY(!format::fits_short(address, size))) return write_long_realloc_end(block, size);
+  const uint64_t word = format::encode_short(format::Operation::realloc_end, address, size);
+  ThreadState& thread = *tls.state;
+  if (!has_room(thread)) return make_room_then_write(word, block);
+  put(thread, claim(thread, 1), word);
+  return block;
 }
 
 }  // namespace heapspy

@@ -6,7 +6,8 @@
 //                loop around it, so the next malloc is called; only when that fails the real one runs, unguarded, to call the
 //                new_handler and throw.
 //   allocator's  the library that answers malloc has its own (jemalloc, tcmalloc, mimalloc): called as it is.
-//   foreign      somebody else's: its nothrow form is called with our hooks shut (it may call malloc); if that gave null, the
+//   foreign      somebody else's: its nothrow form is called with our hooks guarded (it may call malloc); if that gave null,
+//   the
 //                throwing one is called with our hooks open, because an exception passes through our frame.
 #include <dlfcn.h>
 #include <stdint.h>
@@ -66,15 +67,14 @@ Function next_form(Function& cached, const char* name) {
   return cached;
 }
 
+// Throwing forms return no null, nothrow ones may.
 void* record_new(void* block, size_t bytes) {
-  if (block && !tls.busy) write_allocation(Operation::operator_new, Origin::operator_new, block, bytes);
-  return block;
+  return write_allocation(Operation::operator_new, Origin::operator_new, block, bytes);
 }
 void* record_aligned_new(void* block, size_t bytes, size_t alignment) {
-  if (block && !tls.busy)
-    write_long_allocation(Origin::operator_new_aligned, 63u - static_cast<unsigned>(__builtin_clzll(alignment | 1)),
-                          reinterpret_cast<uint64_t>(block), bytes);
-  return block;
+  if (!block) return write_failed(Origin::operator_new_aligned, bytes);
+  return write_long_allocation(Origin::operator_new_aligned, 63u - static_cast<unsigned>(__builtin_clzll(alignment | 1)), block,
+                               bytes);
 }
 
 // What libstdc++'s does first (libsupc++ new_op.cc, new_opa.cc).
@@ -86,8 +86,8 @@ void* plain_aligned_new(size_t bytes, size_t alignment) {
 }
 
 template <class Call>
-auto shut(Call call) {
-  Busy busy;
+auto guarded(Call call) {
+  Guarded guard;
   return call();
 }
 
@@ -103,11 +103,10 @@ auto shut(Call call) {
       if (__builtin_expect(block != nullptr, 1)) return record_new(block, bytes);                                 \
       return next_form(next, #symbol)(bytes);                                                                     \
     }                                                                                                             \
-    if (tls.busy) return next_form(next, #symbol)(bytes);                                                         \
     if (provider == Provider::allocators) return record_new(next_form(next, #symbol)(bytes), bytes);              \
     static const char nothrow = 0;                                                                                \
     if (next_form(next_nothrow, #nothrow_symbol))                                                                 \
-      if (void* block = shut([&] { return next_nothrow(bytes, &nothrow); })) return record_new(block, bytes);     \
+      if (void* block = guarded([&] { return next_nothrow(bytes, &nothrow); })) return record_new(block, bytes);  \
     return next_form(next, #symbol)(bytes);                                                                       \
   }                                                                                                               \
   HEAPSPY_EXPORT void* nothrow_symbol(size_t bytes, const void* tag) {                                            \
@@ -117,57 +116,54 @@ auto shut(Call call) {
       if (__builtin_expect(block != nullptr, 1)) return record_new(block, bytes);                                 \
       return next_form(next, #nothrow_symbol) ? next(bytes, tag) : nullptr;                                       \
     }                                                                                                             \
-    if (tls.busy) return next_form(next, #nothrow_symbol)(bytes, tag);                                            \
     if (provider == Provider::allocators) return record_new(next_form(next, #nothrow_symbol)(bytes, tag), bytes); \
-    return record_new(shut([&] { return next_form(next, #nothrow_symbol)(bytes, tag); }), bytes);                 \
+    return record_new(guarded([&] { return next_form(next, #nothrow_symbol)(bytes, tag); }), bytes);              \
   }
 HEAPSPY_NEW(_Znwm, _ZnwmRKSt9nothrow_t)
 HEAPSPY_NEW(_Znam, _ZnamRKSt9nothrow_t)
 
-#define HEAPSPY_ALIGNED_NEW(symbol, nothrow_symbol)                                                                 \
-  HEAPSPY_EXPORT void* symbol(size_t bytes, size_t alignment) {                                                     \
-    static void* (*next)(size_t, size_t);                                                                           \
-    static void* (*next_nothrow)(size_t, size_t, const void*);                                                      \
-    if (plainly()) {                                                                                                \
-      if (void* block = plain_aligned_new(bytes, alignment)) return record_aligned_new(block, bytes, alignment);    \
-      return next_form(next, #symbol)(bytes, alignment);                                                            \
-    }                                                                                                               \
-    if (tls.busy) return next_form(next, #symbol)(bytes, alignment);                                                \
-    if (provider == Provider::allocators)                                                                           \
-      return record_aligned_new(next_form(next, #symbol)(bytes, alignment), bytes, alignment);                      \
-    static const char nothrow = 0;                                                                                  \
-    if (next_form(next_nothrow, #nothrow_symbol))                                                                   \
-      if (void* block = shut([&] { return next_nothrow(bytes, alignment, &nothrow); }))                             \
-        return record_aligned_new(block, bytes, alignment);                                                         \
-    return next_form(next, #symbol)(bytes, alignment);                                                              \
-  }                                                                                                                 \
-  HEAPSPY_EXPORT void* nothrow_symbol(size_t bytes, size_t alignment, const void* tag) {                            \
-    static void* (*next)(size_t, size_t, const void*);                                                              \
-    if (plainly()) {                                                                                                \
-      if (void* block = plain_aligned_new(bytes, alignment)) return record_aligned_new(block, bytes, alignment);    \
-      return next_form(next, #nothrow_symbol) ? next(bytes, alignment, tag) : nullptr;                              \
-    }                                                                                                               \
-    if (tls.busy) return next_form(next, #nothrow_symbol)(bytes, alignment, tag);                                   \
-    if (provider == Provider::allocators)                                                                           \
-      return record_aligned_new(next_form(next, #nothrow_symbol)(bytes, alignment, tag), bytes, alignment);         \
-    return record_aligned_new(shut([&] { return next_form(next, #nothrow_symbol)(bytes, alignment, tag); }), bytes, \
-                              alignment);                                                                           \
+#define HEAPSPY_ALIGNED_NEW(symbol, nothrow_symbol)                                                                    \
+  HEAPSPY_EXPORT void* symbol(size_t bytes, size_t alignment) {                                                        \
+    static void* (*next)(size_t, size_t);                                                                              \
+    static void* (*next_nothrow)(size_t, size_t, const void*);                                                         \
+    if (plainly()) {                                                                                                   \
+      if (void* block = plain_aligned_new(bytes, alignment)) return record_aligned_new(block, bytes, alignment);       \
+      return next_form(next, #symbol)(bytes, alignment);                                                               \
+    }                                                                                                                  \
+    if (provider == Provider::allocators)                                                                              \
+      return record_aligned_new(next_form(next, #symbol)(bytes, alignment), bytes, alignment);                         \
+    static const char nothrow = 0;                                                                                     \
+    if (next_form(next_nothrow, #nothrow_symbol))                                                                      \
+      if (void* block = guarded([&] { return next_nothrow(bytes, alignment, &nothrow); }))                             \
+        return record_aligned_new(block, bytes, alignment);                                                            \
+    return next_form(next, #symbol)(bytes, alignment);                                                                 \
+  }                                                                                                                    \
+  HEAPSPY_EXPORT void* nothrow_symbol(size_t bytes, size_t alignment, const void* tag) {                               \
+    static void* (*next)(size_t, size_t, const void*);                                                                 \
+    if (plainly()) {                                                                                                   \
+      if (void* block = plain_aligned_new(bytes, alignment)) return record_aligned_new(block, bytes, alignment);       \
+      return next_form(next, #nothrow_symbol) ? next(bytes, alignment, tag) : nullptr;                                 \
+    }                                                                                                                  \
+    if (provider == Provider::allocators)                                                                              \
+      return record_aligned_new(next_form(next, #nothrow_symbol)(bytes, alignment, tag), bytes, alignment);            \
+    return record_aligned_new(guarded([&] { return next_form(next, #nothrow_symbol)(bytes, alignment, tag); }), bytes, \
+                              alignment);                                                                              \
   }
 HEAPSPY_ALIGNED_NEW(_ZnwmSt11align_val_t, _ZnwmSt11align_val_tRKSt9nothrow_t)
 HEAPSPY_ALIGNED_NEW(_ZnamSt11align_val_t, _ZnamSt11align_val_tRKSt9nothrow_t)
 
 // Recorded before the real call, like free. Plain: libstdc++'s are all free (del_op*.cc).
-#define HEAPSPY_DELETE(symbol, parameters, arguments)                                \
-  HEAPSPY_EXPORT void symbol parameters {                                            \
-    static void(*next) parameters;                                                   \
-    if (HEAPSPY_UNLIKELY(!block || bootstrap::owns(block))) return;                  \
-    const bool plain = plainly();                                                    \
-    if (!HEAPSPY_UNLIKELY(tls.busy)) write_release(Release::operator_delete, block); \
-    if (__builtin_expect(plain, 1)) return next_allocator.free(block);               \
-    next_form(next, #symbol);                                                        \
-    if (!next) return shut([&] { next_allocator.free(block); });                     \
-    if (provider == Provider::allocators) return next arguments;                     \
-    shut([&] { next arguments; });                                                   \
+#define HEAPSPY_DELETE(symbol, parameters, arguments)                                                                    \
+  HEAPSPY_EXPORT void symbol parameters {                                                                                \
+    static void(*next) parameters;                                                                                       \
+    if (HEAPSPY_UNLIKELY(!block || bootstrap::owns(block))) return;                                                      \
+    const bool plain = plainly();                                                                                        \
+    if (__builtin_expect(plain, 1)) return write_release_and_free(Release::operator_delete, block, next_allocator.free); \
+    write_release_and_free(Release::operator_delete, block, [](void*) {});                                               \
+    next_form(next, #symbol);                                                                                            \
+    if (!next) return guarded([&] { next_allocator.free(block); });                                                      \
+    if (provider == Provider::allocators) return next arguments;                                                         \
+    guarded([&] { next arguments; });                                                                                    \
   }
 HEAPSPY_DELETE(_ZdlPv, (void* block), (block))
 HEAPSPY_DELETE(_ZdaPv, (void* block), (block))

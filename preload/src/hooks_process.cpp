@@ -108,6 +108,6 @@ HEAPSPY_EXPORT int pthread_setname_np(pthread_t thread, const char* name) noexce
   if (!next_function(next, "pthread_setname_np")) return ENOSYS;
   const int result = next(thread, name);
   // Another thread's name is read when that thread ends, or at a snapshot.
-  if (result == 0 && pthread_equal(thread, pthread_self()) && !tls.busy) note_thread_name();
+  if (result == 0 && pthread_equal(thread, pthread_self())) note_thread_name();
   return result;
 }

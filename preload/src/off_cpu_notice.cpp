@@ -5,9 +5,10 @@
 namespace heapspy::off_cpu_notice {
 
 Descriptor descriptor;
-intptr_t offset = 0;
-
 namespace {
+
+intptr_t offset = 0;  // from the thread pointer
+
 // The kernel demands RSEQ_SIG (0x53053053 on x86, sys/rseq.h) in the four bytes before the abort address, and that the
 // abort address lies outside the range. Neither is ever jumped to.
 alignas(8) const uint32_t signature_then_abort[2] = {0x53053053, 0};
@@ -29,6 +30,10 @@ bool set_up() {
 #endif
   offset = reinterpret_cast<char*>(&tls.no_rseq) - reinterpret_cast<char*>(__builtin_thread_pointer());
   return false;
+}
+
+volatile uint64_t* word_of_this_thread() {
+  return reinterpret_cast<volatile uint64_t*>(reinterpret_cast<char*>(__builtin_thread_pointer()) + offset);
 }
 
 }  // namespace heapspy::off_cpu_notice

@@ -15,19 +15,15 @@ struct alignas(32) Descriptor {  // struct rseq_cs of linux/rseq.h
   uint32_t version, flags;
   uint64_t start, length, abort;
 };
-extern Descriptor descriptor;
-// From the thread pointer to rseq_cs, or to Tls::no_rseq where there is no rseq area. 0 before set_up(): reads the thread
-// control block's own address, which never equals the armed value.
-extern intptr_t offset;
-
+extern Descriptor descriptor __attribute__((visibility("hidden")));
 // Once, before the first arm(). False where the kernel or libc has no rseq: then arm() always holds.
 bool set_up();
 
-inline volatile uint64_t& word() {
-  return *reinterpret_cast<volatile uint64_t*>(reinterpret_cast<char*>(__builtin_thread_pointer()) + offset);
-}
+// rseq_cs of the calling thread, or Tls::no_rseq where there is no rseq area.
+volatile uint64_t* word_of_this_thread();
+
 inline uint64_t armed_value() { return reinterpret_cast<uint64_t>(&descriptor); }
-inline bool stayed_on_cpu() { return word() == armed_value(); }
-inline void arm() { word() = armed_value(); }
+inline bool stayed_on_cpu(volatile uint64_t* word) { return *word == armed_value(); }
+inline void arm(volatile uint64_t* word) { *word = armed_value(); }
 
 }  // namespace heapspy::off_cpu_notice

@@ -24,7 +24,7 @@ Options options;
 namespace {
 
 // The state of every thread before its first event: no room, so that event takes the cold path.
-ThreadState unborn_state = {};
+constinit ThreadState unborn_state = stand_in(Life::unborn);
 
 enum class Phase : int { unstarted, starting, recording, off };
 std::atomic<Phase> phase{Phase::unstarted};
@@ -45,9 +45,9 @@ uint32_t words_per_stamp(const ThreadState& thread) {
 }
 
 void stamp(ThreadState& thread) {
-  const bool interrupted = !off_cpu_notice::stayed_on_cpu();
+  const bool interrupted = !off_cpu_notice::stayed_on_cpu(thread.on_cpu);
   // Armed before the clock is read: an interruption between the two must not go unnoticed.
-  off_cpu_notice::arm();
+  off_cpu_notice::arm(thread.on_cpu);
   uint64_t now = recorder->clock.now();
   if (now < thread.last_tick) now = thread.last_tick;
   // A second between two stamps without one interruption: does the kernel still tell? (A hundred of them: no.)
@@ -92,8 +92,8 @@ void note_name(ThreadState& thread) {
 // keys' destructors): they are recorded, the ring stays ours until the kernel says that the thread is gone.
 void thread_ends(void* state) {
   auto* thread = static_cast<ThreadState*>(state);
-  if (tls.state != thread || !recorder || !recorder->alive || tls.busy) return;
-  Busy busy;
+  if (tls.state != thread || !recorder || !recorder->alive) return;
+  Shut shut;
   os::SignalsBlocked blocked;
   stamp(*thread);
   note_name(*thread);
@@ -110,8 +110,8 @@ ThreadState* register_thread() {
   thread->rseq_trusted = rseq_works;
   thread->is_main = os::tid() == os::pid();
   tls.no_rseq = off_cpu_notice::armed_value();
-  tls.state = thread;
-  off_cpu_notice::arm();
+  thread->on_cpu = off_cpu_notice::word_of_this_thread();
+  off_cpu_notice::arm(thread->on_cpu);
   stamp(*thread);
   os::thread_name(thread->name);
   uint64_t words[kMaxRecordWords];
@@ -119,8 +119,6 @@ ThreadState* register_thread() {
   put_text_record(*thread, words, 2, Kind::thread_start, thread->tid, thread->name);
   return thread;
 }
-
-void stop_recording_here() { tls.busy = tls.busy | kNeverRecord; }
 
 // True where this thread may go on to register itself: the process is recorded, and this is not a forked child that has yet
 // to begin.
@@ -162,59 +160,80 @@ void upkeep() {
   if (!r.helper_runs.load(std::memory_order_relaxed)) control::serve_if_asked();
 }
 
-// Everything that make_room may do, with signals blocked where a handler must not see it half done.
-ThreadState* make_room_in(ThreadState* thread) {
-  if (thread->life == Life::unborn || thread->life == Life::forked) {
-    os::SignalsBlocked blocked;
-    if (!process_is_recorded()) return stop_recording_here(), nullptr;
-    thread = register_thread();
-    if (!thread) {
-      std::atomic_ref<uint64_t>(recorder->file.header().unregistered_lost).fetch_add(1, std::memory_order_relaxed);
-      return nullptr;
-    }
-    return thread;
-  }
-  if (HEAPSPY_UNLIKELY(thread->position - thread->slot->header->appended >= (thread->mask + 1) / 2)) {
-    os::SignalsBlocked blocked;
-    recorder->threads.flush(*thread);
-    note_name(*thread);
-  }
-  stamp(*thread);
-  return thread;
+void count_lost_event() {
+  std::atomic_ref<uint64_t>(recorder->file.header().unregistered_lost).fetch_add(1, std::memory_order_relaxed);
+}
+
+constinit ThreadState lost_state = stand_in(Life::lost);
+
+// Registers the calling thread, and begins the process's trace if this is its first event. nullptr: `to_be` says which
+// state it has from now on.
+ThreadState* first_event_of_thread(ThreadState*& to_be) {
+  os::SignalsBlocked blocked;
+  if (!process_is_recorded()) return to_be = &never_state, nullptr;
+  if (ThreadState* thread = register_thread()) return to_be = thread;
+  count_lost_event();
+  return to_be = &lost_state, nullptr;
+}
+
+void append_full_half(ThreadState& thread) {
+  os::SignalsBlocked blocked;
+  recorder->threads.flush(thread);
+  note_name(thread);
+}
+
+bool half_is_full(const ThreadState& thread) {
+  return thread.position - thread.slot->header->appended >= (thread.slot->small ? kSmallRingWords : kRingWords) / 2;
 }
 
 }  // namespace
 
-thread_local Tls tls __attribute__((tls_model("initial-exec"))) = {&unborn_state, kNotBusy, 0};
+constinit ThreadState shut_state = stand_in(Life::shut);
+constinit ThreadState guarded_state = stand_in(Life::guarded);
+constinit ThreadState never_state = stand_in(Life::never);
+constinit thread_local Tls tls __attribute__((tls_model("initial-exec"))) = {&unborn_state, 0};
 
 ThreadState* make_room() {
-  // A signal handler that allocates while this thread is in here. Its event cannot be stored, but is counted.
-  if (tls.busy) {
-    if (recorder && recorder->alive && !(tls.busy & kNeverRecord))
-      std::atomic_ref<uint64_t>(recorder->file.header().unregistered_lost).fetch_add(1, std::memory_order_relaxed);
-    return nullptr;
-  }
   ThreadState* thread = tls.state;
-  const bool newborn = thread->life == Life::unborn || thread->life == Life::forked;
-  const int error = errno;
-  {
-    Busy busy;
-    thread = make_room_in(thread);
-    if (thread) upkeep();
+  switch (thread->life) {
+    case Life::never:
+    case Life::guarded:
+    case Life::free: return nullptr;
+    case Life::lost:
+    case Life::shut:
+      if (recorder && recorder->alive) count_lost_event();
+      return nullptr;
+    case Life::active:
+    case Life::ending: {
+      Shut shut;
+      if (HEAPSPY_UNLIKELY(half_is_full(*thread))) append_full_half(*thread);
+      stamp(*thread);
+      upkeep();
+      return thread;
+    }
+    case Life::unborn:
+    case Life::forked: break;
   }
-  if (thread && newborn) {
-    // Both may allocate: as events like any other, so outside of Busy.
+  const int error = errno;
+  ThreadState* to_be = thread;
+  {
+    Shut shut;
+    thread = first_event_of_thread(to_be);
+  }
+  tls.state = to_be;
+  if (thread) {
+    // Both may allocate: as events like any other, so not shut.
     if (have_thread_end_key) pthread_setspecific(thread_end_key, thread);
     control::start_helper_if_useful();
   }
   errno = error;
-  return tls.busy ? nullptr : tls.state;
+  return thread;
 }
 
 void note_thread_name() {
-  ThreadState* thread = writable_thread();
-  if (!thread) return;
-  Busy busy;
+  ThreadState* thread = tls.state;
+  if (!has_room(*thread) && !(thread = make_room())) return;
+  Shut shut;
   os::SignalsBlocked blocked;
   note_name(*thread);
 }
@@ -251,7 +270,7 @@ void begin_trace(bool forked) {
   char path[kMaxPath];
   process_facts::trace_path(path, sizeof path, realtime);
   TraceFile::Segment first;
-  if (!r.file.create(path, 16 << 10, &first)) return;
+  if (!r.file.create(path, kSmallRingWords * 8, &first)) return;
   if (!r.threads.begin(first)) return message::no_fork_protection();
   FileHeader& header = r.file.header();
   header.mode = Mode::full;
@@ -281,7 +300,7 @@ void end_trace(End how) {
   FileHeader& header = recorder->file.header();
   // The child of a vfork shares this memory and calls _exit too.
   if (header.pid != static_cast<uint32_t>(os::pid()) || header.end == static_cast<uint32_t>(how)) return;
-  Busy busy;
+  Shut shut;
   if (options.snapshot_at_exit && how == End::exit) snapshot::take(SnapshotReason::exit);
   note_clocks();
   header.end_tick = recorder->clock.now();
@@ -293,7 +312,7 @@ __attribute__((destructor)) static void process_exits() { end_trace(End::exit); 
 // Not left to the first event: a program that never allocates is recorded too, and says so if it cannot be.
 __attribute__((constructor)) static void process_starts() {
   resolve_next_allocator();
-  if (!tls.busy) make_room();
+  if (tls.state->life == Life::unborn) make_room();
 }
 
 }  // namespace heapspy

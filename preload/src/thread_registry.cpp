@@ -13,16 +13,11 @@ using namespace format;
 
 namespace {
 
-// Most threads make few events: they never leave the small ring. A thread that fills half of it gets the large one, which
-// makes an append (open, write, close) worth its while.
-constexpr uint32_t kSmallRingBytes = 16 << 10;
-constexpr uint32_t kLargeRingBytes = 64 << 10;
-
 // Events that words stand for: what is lost is counted in events.
 uint64_t count_events(const ThreadState& thread, uint64_t from, uint64_t to) {
   uint64_t events = 0;
   while (from < to) {
-    const uint64_t first = thread.words[from & thread.mask] & ~kLapBit;
+    const uint64_t first = thread.words[from % kRingWords] & ~kLapBit;
     const uint32_t words = record_words(first);
     if (const auto operation = static_cast<Operation>(first & 7); operation != Operation::escape) {
       events += operation != Operation::realloc_begin;
@@ -59,20 +54,19 @@ bool ThreadRegistry::begin(TraceFile::Segment first) {
 bool ThreadRegistry::add_slots(TraceFile::Segment segment) {
   if (!segment.staging || slots_ + segment.staging->slots > 2 * kMaxThreads) return false;
   auto* headers = reinterpret_cast<SlotHeader*>(segment.staging + 1);
-  const bool small = segment.staging->ring_bytes == kSmallRingBytes;
+  const bool small = segment.staging->ring_bytes == kSmallRingWords * 8;
   (small ? small_slots_ : large_slots_) += segment.staging->slots;
   for (uint32_t i = segment.staging->slots; i-- > 0;) {
     Slot& slot = memory_->slots[slots_++];
     Slot*& list = small ? free_small_ : free_large_;
     slot = {headers + i, reinterpret_cast<uint64_t*>(segment.rings + static_cast<uint64_t>(i) * segment.staging->ring_bytes),
-            segment.staging->ring_bytes / 8, 0, list};
+            small, 0, list};
     list = &slot;
   }
   return true;
 }
 
-Slot* ThreadRegistry::free_slot(uint64_t ring_words) {
-  const bool small = ring_words * 8 == kSmallRingBytes;
+Slot* ThreadRegistry::free_slot(bool small) {
   Slot*& list = small ? free_small_ : free_large_;
   if (!list) {
     // Segments double, so their number stays small however many threads there are.
@@ -80,7 +74,8 @@ Slot* ThreadRegistry::free_slot(uint64_t ring_words) {
     if (more < 1) more = 1;
     if (more > kMaxSlots) more = kMaxSlots;
     if (!small && more > 16) more = 16;
-    if (!add_slots(recorder->file.add_segment(more, small ? kSmallRingBytes : kLargeRingBytes))) return nullptr;
+    if (!add_slots(recorder->file.add_segment(more, static_cast<uint32_t>(8 * (small ? kSmallRingWords : kRingWords)))))
+      return nullptr;
   }
   Slot* slot = list;
   list = slot->next_free;
@@ -96,27 +91,34 @@ void ThreadRegistry::attach(ThreadState& thread, Slot& slot) {
   thread.position = slot.position;
   thread.stream_delta = slot.position - place;
   thread.words = slot.words;
-  thread.mask = slot.ring_words - 1;
-  thread.lap_shift = static_cast<uint32_t>(__builtin_ctzll(slot.ring_words));
   slot.header->appended = slot.position;
   slot.header->stream_delta = thread.stream_delta;
   slot.header->lost_events = before ? before->header->lost_events : 0;
   slot.header->first_tick = thread.last_tick;
   slot.header->tid = thread.tid;
   std::atomic_ref<uint32_t>(slot.header->thread).store(thread.id, std::memory_order_release);
-  if (!before) return;
-  before->position = before_position;
-  std::atomic_ref<uint32_t>(before->header->thread).store(0, std::memory_order_release);
-  Slot*& list = before->ring_words * 8 == kSmallRingBytes ? free_small_ : free_large_;
-  before->next_free = list;
-  list = before;
+  if (before) give_back(*before, before_position);
+}
+
+// A small ring holds a part of the first lap only, so its next owner begins at 0, on zeroed words; a whole ring goes on where
+// it stands, so that the lap bits of what is left in it are wrong for the next owner.
+void ThreadRegistry::give_back(Slot& slot, uint64_t position) {
+  std::atomic_ref<uint32_t>(slot.header->thread).store(0, std::memory_order_release);
+  if (slot.small) {
+    __builtin_memset(slot.words, 0, position * 8);
+    position = 0;
+  }
+  slot.position = position;
+  Slot*& list = slot.small ? free_small_ : free_large_;
+  slot.next_free = list;
+  list = &slot;
 }
 
 void ThreadRegistry::append_up_to(ThreadState& thread, uint64_t end) {
   SlotHeader& slot = *thread.slot->header;
   while (slot.appended < end) {
     const uint64_t from = slot.appended;
-    const uint64_t ring_end = (from | thread.mask) + 1;  // a chunk is one run of the ring
+    const uint64_t ring_end = (from | (kRingWords - 1)) + 1;  // a chunk is one run of the ring
     const uint64_t to = end < ring_end ? end : ring_end;
     ChunkHeader chunk{};
     chunk.kind = ChunkKind::events;
@@ -124,7 +126,7 @@ void ThreadRegistry::append_up_to(ThreadState& thread, uint64_t end) {
     chunk.tid = thread.tid;
     chunk.stream_at = from - thread.stream_delta;
     chunk.first_tick = slot.first_tick;
-    if (!recorder->file.append(chunk, &thread.words[from & thread.mask], (to - from) * 8))
+    if (!recorder->file.append(chunk, &thread.words[from % kRingWords], (to - from) * 8))
       std::atomic_ref<uint64_t>(slot.lost_events).fetch_add(count_events(thread, from, to), std::memory_order_relaxed);
     // Until here the ring is the only whole copy; a kill in between leaves both, and the reader takes one.
     slot.first_tick = thread.last_tick;
@@ -145,7 +147,7 @@ ThreadState* ThreadRegistry::add(uint32_t tid) {
   }
   ThreadState& thread = memory_->states[index];
   thread = {};
-  Slot* slot = free_slot(kSmallRingBytes / 8);
+  Slot* slot = free_slot(true);
   if (!slot) {
     thread.id = free_state_;
     free_state_ = index + 1;
@@ -170,21 +172,17 @@ void ThreadRegistry::ending(ThreadState& thread) {
 // The thread is gone: nobody else writes its state or ring.
 void ThreadRegistry::retire(ThreadState& thread) {
   append_up_to(thread, thread.position);
-  Slot* slot = thread.slot;
-  slot->position = thread.position;
+  SlotHeader& header = *thread.slot->header;
   // The lost count leaves with the owner; keep it where the reader sums it.
-  if (slot->header->lost_events)
+  if (header.lost_events)
     std::atomic_ref<uint64_t>(recorder->file.header().unregistered_lost)
-        .fetch_add(slot->header->lost_events, std::memory_order_relaxed);
-  slot->header->lost_events = 0;
-  std::atomic_ref<uint32_t>(slot->header->thread).store(0, std::memory_order_release);
-  Slot*& list = slot->ring_words * 8 == kSmallRingBytes ? free_small_ : free_large_;
-  slot->next_free = list;
-  list = slot;
+        .fetch_add(header.lost_events, std::memory_order_relaxed);
+  header.lost_events = 0;
+  give_back(*thread.slot, thread.position);
   if (thread.life == Life::ending) ending_--;
   active_--;
   thread = {};
-  thread.life = Life::unborn;
+  thread.life = Life::free;
   thread.id = free_state_;
   free_state_ = static_cast<uint32_t>(&thread - memory_->states) + 1;
 }
@@ -203,14 +201,26 @@ void ThreadRegistry::reclaim_gone_threads(bool all) {
 }
 
 void ThreadRegistry::flush(ThreadState& thread) {
-  const uint64_t ring_words = thread.mask + 1;
-  const uint64_t half = ring_words / 2;
-  const uint64_t end = thread.position - thread.position % half;
-  append_up_to(thread, end);
-  if (ring_words * 8 != kSmallRingBytes) return;
+  if (!thread.slot->small) return append_up_to(thread, thread.position - thread.position % (kRingWords / 2));
   append_up_to(thread, thread.position);
   Locked locked(lock_);
-  if (Slot* large = free_slot(kLargeRingBytes / 8)) attach(thread, *large);
+  if (Slot* whole = free_slot(false))
+    attach(thread, *whole);
+  else
+    restart(thread);
+}
+
+// No whole ring is to be had (disk full, no descriptor): the small one is used over and over.
+void ThreadRegistry::restart(ThreadState& thread) {
+  Slot& slot = *thread.slot;
+  const uint64_t place = thread.position - thread.stream_delta;
+  std::atomic_ref<uint32_t>(slot.header->thread).store(0, std::memory_order_release);
+  __builtin_memset(slot.words, 0, kSmallRingWords * 8);
+  thread.position = 0;
+  thread.stream_delta = 0 - place;
+  slot.header->appended = 0;
+  slot.header->stream_delta = thread.stream_delta;
+  std::atomic_ref<uint32_t>(slot.header->thread).store(thread.id, std::memory_order_release);
 }
 
 uint64_t ThreadRegistry::private_bytes() const {

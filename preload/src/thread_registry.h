@@ -30,9 +30,11 @@ class ThreadRegistry {
   static constexpr uint32_t kMaxThreads = 1 << 16;
   struct Memory;
 
-  Slot* free_slot(uint64_t ring_words);
+  Slot* free_slot(bool small);
   bool add_slots(TraceFile::Segment segment);
   void attach(ThreadState& thread, Slot& slot);
+  void give_back(Slot& slot, uint64_t position);
+  void restart(ThreadState& thread);
   void append_up_to(ThreadState& thread, uint64_t end);
   void retire(ThreadState& thread);
   void reclaim_gone_threads(bool all);

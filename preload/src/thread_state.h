@@ -7,66 +7,98 @@
 
 namespace heapspy {
 
+// Rings that wrap all have this size, so that the hot path needs no variable for it.
+inline constexpr uint64_t kRingWords = 8192;
+inline constexpr int kLapShift = 13;
+static_assert(1 << kLapShift == kRingWords);
+// Most threads make few events: they begin in a ring of a quarter, and leave it for a whole one when they have filled half
+// of it.
+inline constexpr uint64_t kSmallRingWords = 2048;
+
 // A staging ring as the process sees it. Lives in the wipe-on-fork memory of the process, for ever reused.
 struct Slot {
   format::SlotHeader* header;  // in the file's mapping
   uint64_t* words;             // in the file's mapping
-  uint64_t ring_words;         // a power of two
+  bool small;                  // kSmallRingWords; its owner leaves it before it is full
   uint64_t position;           // of a free slot: where the next owner begins
   Slot* next_free;
 };
 
-// A thread's life. In each state, what a hook does:
-//   unborn    no event yet: the first one registers the thread
+// What a hook does with an event of the thread:
+//   forked    the memory was wiped by fork (all zero): this is the child's thread; it begins a trace of its own
 //   active    records
 //   ending    its thread-specific destructors run: records; the next thread that needs a ring looks whether it is gone
-//   forked    the memory was wiped by fork (all zero): this is the child's thread; it begins a trace of its own
-enum class Life : uint32_t { forked = 0, active = 1, ending = 2, unborn = 3 };
+//   unborn    no event yet: the first one registers the thread
+//   shut      the recorder itself is at work in this thread: passes through; counted as lost, because only a signal handler
+//             of the program that interrupts it can come here
+//   guarded   the program's call is being recorded and what it calls in turn is no event: passes through
+//   never     the process is not recorded: passes through
+//   lost      no ring could be had for the thread: passes through, counted
+//   free      no thread: the state waits for one
+enum class Life : uint32_t { forked = 0, active, ending, unborn, shut, guarded, never, lost, free };
 
 // The first cache line is what the hot path reads and writes. Lives in memory that the kernel wipes in a forked child
 // (MADV_WIPEONFORK), so there `position` and `limit` are 0 and the first event takes the cold path, however the child came
 // to be (fork, _Fork, clone).
 struct alignas(64) ThreadState {
-  uint64_t position;   // in the slot, in words: where the next word goes
-  uint64_t limit;      // at or past it the cold path is due (a stamp, a full half, or a state other than active)
-  uint64_t* words;     // of the slot
-  uint64_t mask;       // ring words - 1
-  uint32_t lap_shift;  // log2(ring words)
+  uint64_t position;          // in the slot, in words: where the next word goes
+  uint64_t limit;             // at or past it the cold path is due: a stamp, a full half, or a life other than active
+  uint64_t* words;            // of the slot
+  volatile uint64_t* on_cpu;  // holds off_cpu_notice's armed value as long as the thread stays on its CPU
   Life life;
   uint32_t id;
   uint32_t tid;
+  bool rseq_trusted;
+  bool is_main;
 
   Slot* slot;
   uint64_t last_tick;
   uint64_t stream_delta;     // position minus place in the thread's stream
   uint32_t unproven_stamps;  // in a row that came by count after a long time on one CPU: is rseq still telling?
-  bool rseq_trusted;
-  bool is_main;
   char name[16];
 };
-static_assert(offsetof(ThreadState, slot) == 48);
+static_assert(offsetof(ThreadState, slot) <= 64);
 
-// Static TLS: 24 bytes. `busy` non-zero: the hooks pass everything through (the recorder is at work in this thread, or
-// the process is not recorded).
+// Static TLS: 16 bytes.
 struct Tls {
   ThreadState* state;
-  volatile uint8_t busy;
   uint64_t no_rseq;  // stands in for the rseq area where there is none: holds the armed value always
 };
-extern thread_local Tls tls __attribute__((tls_model("initial-exec")));
+extern constinit thread_local Tls tls __attribute__((tls_model("initial-exec")));
 
-inline constexpr uint8_t kNotBusy = 0, kInRecorder = 1, kNeverRecord = 2;
+// A state that is nobody's: without room, so that an event takes the cold path.
+constexpr ThreadState stand_in(Life life) {
+  ThreadState state{};
+  state.life = life;
+  return state;
+}
 
-// The recorder's own work is no event. Nests.
-class Busy {
+extern ThreadState shut_state, guarded_state, never_state;
+
+// The thread's events pass through, unrecorded, while one of these is in scope. Nests.
+class StandIn {
  public:
-  Busy() : before_(tls.busy) { tls.busy = before_ | kInRecorder; }
-  ~Busy() { tls.busy = static_cast<uint8_t>((tls.busy & ~kInRecorder) | before_); }
-  Busy(const Busy&) = delete;
-  Busy& operator=(const Busy&) = delete;
+  explicit StandIn(ThreadState& state) : before_(tls.state) {
+    if (before_->life != Life::never) tls.state = &state;
+    __asm__ volatile("" : : : "memory");
+  }
+  ~StandIn() {
+    __asm__ volatile("" : : : "memory");
+    if (before_->life != Life::never) tls.state = before_;
+  }
+  StandIn(const StandIn&) = delete;
+  StandIn& operator=(const StandIn&) = delete;
 
  private:
-  uint8_t before_;
+  ThreadState* before_;
+};
+class Shut : StandIn {
+ public:
+  Shut() : StandIn(shut_state) {}
+};
+class Guarded : StandIn {
+ public:
+  Guarded() : StandIn(guarded_state) {}
 };
 
 }  // namespace heapspy
