@@ -46,7 +46,7 @@ Lines arena_lines(const Report& report, const Screen& screen, std::size_t top, b
     return a->resident_bytes.value_or(a->live_bytes) > b->resident_bytes.value_or(b->live_bytes);
   });
   const std::size_t shown = std::min(top, arenas.size());
-  const std::string when = moment_text(end ? report.end_at : report.at);
+  const std::string when = moment_of_rss_text(end ? report.end_at : report.at);
   const std::string title = shown == arenas.size() ? fmt::format("Arenas ({}) {}", shown, when)
                                                    : fmt::format("Arenas ({} of {}) {}", shown, arenas.size(), when);
   // The title is wider than any arena's name, so it has a line of its own.

@@ -225,7 +225,7 @@ MomentReport moment_report(const Moment& moment) {
 
 std::string moment_text(const Moment& moment) {
   switch (moment.why) {
-    case model::Why::peak: return fmt::format("at the peak of RSS ({})", findings::seconds_text(moment.time_s));
+    case model::Why::peak: return fmt::format("at the RSS peak ({})", findings::seconds_text(moment.time_s));
     case model::Why::end: return fmt::format("at the end ({})", findings::seconds_text(moment.time_s));
     default: return fmt::format("at {}", findings::seconds_text(moment.time_s));
   }

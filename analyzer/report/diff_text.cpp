@@ -209,7 +209,7 @@ std::vector<std::string> diff_text(const Diff& diff, const Screen& screen) {
   if (!same) append(lines, rss_lines(diff, "RSS " + when, {"rss"}), screen);
   append(lines, rss_lines(diff, "RSS at the end", {"rss", "end"}), screen);
   append(lines,
-         arena_diff_lines(diff, same ? "Arenas at the end" : "Arenas " + (peak ? std::string("at the peak of RSS") : when),
+         arena_diff_lines(diff, same ? "Arenas at the end" : "Arenas " + (peak ? std::string("at the RSS peak") : when),
                           "arenas."),
          screen);
   append(lines, totals_lines(diff), screen);

@@ -33,7 +33,8 @@ std::string finding_headline(const findings::Finding& finding) {
 
 Lines findings_lines(const Report& report, const Screen& screen) {
   Lines lines = {heading("What this means", screen)};
-  if (!report.findings.empty()) lines[0] = heading("What this means (figures " + moment_text(report.findings_at) + ")", screen);
+  if (!report.findings.empty())
+    lines[0] = heading("What this means, with figures " + moment_of_rss_text(report.findings_at), screen);
   if (report.findings.empty()) {
     lines.emplace_back(report.rss.total_bytes || report.rss_at_end.total_bytes
                            ? "  Nothing stands out: no part that some setting, trim or fix could return is worth a change."

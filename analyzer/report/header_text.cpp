@@ -47,6 +47,11 @@ std::string moment_text(const MomentReport& moment) {
   return "at " + time;
 }
 
+std::string moment_of_rss_text(const MomentReport& moment) {
+  if (moment.why == "peak") return "at the RSS peak (" + (moment.time_s ? seconds_text(*moment.time_s) : "?") + ")";
+  return moment_text(moment);
+}
+
 Lines header_lines(const Report& report) {
   const std::string command =
       report.process.command.empty() ? printable(report.process.exe) : command_text(report.process.command);

@@ -11,7 +11,7 @@
 namespace heapspy::report {
 namespace {
 
-constexpr std::size_t kBar = 26;
+constexpr std::size_t kBar = 12;
 
 std::optional<std::uint64_t> part_bytes(const RssReport& rss, const std::string& name) {
   for (const PartReport& part : rss.parts)
@@ -34,15 +34,16 @@ Lines ledger_lines(const Report& report, const Screen& screen) {
     return {"RSS is not known: the trace holds no snapshot of the process (HEAPSPY_SNAPSHOT=off, or it ended too early)."};
   const bool both = end.total_bytes && report.at.why != "end" && report.at.time_s != report.end_at.time_s;
 
-  std::vector<std::string> headings = {"RSS " + moment_text(report.at), findings::bytes_text(*rss.total_bytes), ""};
+  std::vector<std::string> headings = {"RSS", moment_text(report.at), ""};
+  std::vector<std::string> total = {"  total", findings::bytes_text(*rss.total_bytes), ""};
   if (both) {
-    headings.emplace_back(moment_text(report.end_at));
-    headings.back() = fmt::format("{}  {}", moment_text(report.end_at), findings::bytes_text(*end.total_bytes));
-    headings.emplace_back("");
+    headings.insert(headings.end(), {moment_text(report.end_at), ""});
+    total.insert(total.end(), {findings::bytes_text(*end.total_bytes), ""});
   }
   if (screen.terminal) headings.emplace_back("");
   Table table(headings);
   if (screen.terminal) table.align_left(headings.size() - 1);
+  table.add(total);
 
   std::vector<std::string> names;
   for (const PartReport& part : rss.parts) names.push_back(part.name);
@@ -54,7 +55,7 @@ Lines ledger_lines(const Report& report, const Screen& screen) {
     const std::uint64_t here = part_bytes(rss, name).value_or(0);
     const std::uint64_t there = both ? part_bytes(end, name).value_or(0) : 0;
     if (here == 0 && there == 0) continue;
-    std::vector<std::string> row = {"  " + printable(name), findings::bytes_text(here),
+    std::vector<std::string> row = {"    " + printable(name), findings::bytes_text(here),
                                     findings::percent_text(here, *rss.total_bytes)};
     if (both) {
       row.push_back(findings::bytes_text(there));

@@ -1,15 +1,17 @@
 #include "analyzer/report/report_text.h"
 
+#include <algorithm>
 #include <limits>
 
+#include "analyzer/report/printable.h"
 #include "analyzer/report/sections.h"
 #include "analyzer/report/table.h"
 
 namespace heapspy::report {
 namespace {
 
-constexpr std::size_t kRows = 8;         // per table, so that the whole is about a page
-constexpr std::size_t kSizesWidth = 54;  // of the left one of two tables beside each other
+constexpr std::size_t kRows = 8;    // per table, so that the whole is about a page
+constexpr std::size_t kBeside = 4;  // spaces between two tables beside each other
 constexpr std::size_t kTimeRows = 6;
 
 void append(Lines& lines, const Lines& more, bool gap = true) {
@@ -21,6 +23,19 @@ void append(Lines& lines, const Lines& more, bool gap = true) {
 Lines with_heading(Lines lines, const Screen& screen) {
   if (!lines.empty()) lines[0] = heading(lines[0], screen);
   return lines;
+}
+
+// Beside each other where there is room.
+Lines sizes_and_lifetimes(const Report& report, const Screen& screen, std::size_t rows) {
+  Lines sizes = size_lines(report, screen, rows);
+  const Lines lives = lifetime_lines(report, rows);
+  if (lives.empty()) return sizes;
+  std::size_t left_width = 0, right_width = 0;
+  for (const std::string& line : sizes) left_width = std::max(left_width, columns(line));
+  for (const std::string& line : lives) right_width = std::max(right_width, columns(line));
+  if (left_width + kBeside + right_width <= kWidth) return beside(sizes, left_width + kBeside, lives);
+  append(sizes, lives);
+  return sizes;
 }
 
 }  // namespace
@@ -36,7 +51,7 @@ std::vector<std::string> report_text(const Report& report, const TextOptions& op
     case By::arena: append(lines, arena_lines(report, screen, rows, true)); return lines;
     case By::size:
       append(lines, with_heading(size_lines(report, screen, rows), screen));
-      append(lines, with_heading(lifetime_lines(report, screen, rows), screen));
+      append(lines, with_heading(lifetime_lines(report, rows), screen));
       return lines;
     case By::everything: break;
   }
@@ -44,8 +59,7 @@ std::vector<std::string> report_text(const Report& report, const TextOptions& op
   append(lines, findings_lines(report, screen));
   append(lines, thread_lines(report, screen, rows));
   append(lines, arena_lines(report, screen, rows, false), true);
-  append(lines,
-         with_heading(beside(size_lines(report, screen, rows), kSizesWidth, lifetime_lines(report, screen, rows)), screen));
+  append(lines, with_heading(sizes_and_lifetimes(report, screen, rows), screen));
   append(lines, time_lines(report, screen, options.top.value_or(kTimeRows)));
   append(lines, next_lines(report));
   return lines;

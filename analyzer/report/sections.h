@@ -15,8 +15,9 @@ using Lines = std::vector<std::string>;
 Lines header_lines(const Report&);  // what ran, how long, how it ended, how much was recorded
 Lines loss_lines(const Report&);    // what is missing or damaged; none where all is well
 std::string allocator_line(const Report&);
-std::string ended_text(const Report&);         // "ended normally"
-std::string moment_text(const MomentReport&);  // "at its peak (9.8 s)"
+std::string ended_text(const Report&);                // "ended normally"
+std::string moment_text(const MomentReport&);         // of RSS: "at its peak (9.8 s)"
+std::string moment_of_rss_text(const MomentReport&);  // "at the RSS peak (9.8 s)"
 Lines next_lines(const Report&);
 
 // ledger_text.cpp
@@ -32,7 +33,7 @@ Lines thread_lines(const Report&, const Screen&, std::size_t top);
 Lines arena_lines(const Report&, const Screen&, std::size_t top, bool with_threads);
 // sizes_text.cpp; without colour, since they are put beside each other
 Lines size_lines(const Report&, const Screen&, std::size_t top);
-Lines lifetime_lines(const Report&, const Screen&, std::size_t top);
+Lines lifetime_lines(const Report&, std::size_t top);
 // time_text.cpp
 Lines time_lines(const Report&, const Screen&, std::size_t top);
 

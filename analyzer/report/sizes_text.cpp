@@ -20,15 +20,15 @@ std::string limit_text(std::uint64_t bytes) {
   return fmt::format("{} {}", bytes, kUnits[unit]);
 }
 
-// "under 10 us", "to 1 s" …
+// "<10 us", "<1 s", ">100000 s"
 std::string life_text(const LifetimeReport& life) {
   const auto text = [](double seconds) {
     if (seconds < 0.9999e-3) return fmt::format("{:g} us", seconds * 1e6);
     if (seconds < 0.9999) return fmt::format("{:g} ms", seconds * 1e3);
     return fmt::format("{:g} s", seconds);
   };
-  if (!life.to_s) return "over " + text(life.from_s);
-  return "under " + text(*life.to_s);
+  if (!life.to_s) return ">" + text(life.from_s);
+  return "<" + text(*life.to_s);
 }
 
 }  // namespace
@@ -44,13 +44,13 @@ Lines size_lines(const Report& report, const Screen& screen, std::size_t top) {
   std::uint64_t most = 0;
   for (const SizeReport* size : sizes) most = std::max(most, size->allocations);
   std::vector<std::string> headings = {
-      shown == report.sizes.size() ? "Sizes" : fmt::format("Sizes ({} of {})", shown, report.sizes.size()), "allocations",
-      "bytes", "live"};
+      shown == report.sizes.size() ? "Sizes" : fmt::format("Sizes ({}/{})", shown, report.sizes.size()), "allocations", "bytes",
+      "live"};
   if (screen.terminal) headings.emplace_back("");
   Table table(headings);
   if (screen.terminal) table.align_left(headings.size() - 1);
   for (const SizeReport* size : sizes) {
-    std::vector<std::string> row = {"  under " + limit_text(size->to), findings::count_text(size->allocations),
+    std::vector<std::string> row = {"  <" + limit_text(size->to), findings::count_text(size->allocations),
                                     findings::bytes_text(size->bytes), findings::bytes_text(size->live_bytes)};
     if (screen.terminal)
       row.push_back(bar(most ? static_cast<double>(size->allocations) / static_cast<double>(most) : 0, kBar));
@@ -59,12 +59,11 @@ Lines size_lines(const Report& report, const Screen& screen, std::size_t top) {
   return table.lines(kWidth);
 }
 
-Lines lifetime_lines(const Report& report, const Screen& screen, std::size_t top) {
-  std::uint64_t all = 0, most = 0;
+Lines lifetime_lines(const Report& report, std::size_t top) {
+  std::uint64_t all = 0;
   std::vector<const LifetimeReport*> rows;
   for (const LifetimeReport& life : report.lifetimes) {
     all += life.blocks;
-    most = std::max(most, life.blocks);
     if (life.blocks) rows.push_back(&life);
   }
   if (rows.empty()) return {};
@@ -73,16 +72,10 @@ Lines lifetime_lines(const Report& report, const Screen& screen, std::size_t top
                    [](const LifetimeReport* a, const LifetimeReport* b) { return a->blocks > b->blocks; });
   rows.resize(shown);
   std::sort(rows.begin(), rows.end(), [](const LifetimeReport* a, const LifetimeReport* b) { return a->from_s < b->from_s; });
-  std::vector<std::string> headings = {"Lifetimes", "blocks", "", "bytes"};
-  if (screen.terminal) headings.emplace_back("");
-  Table table(headings);
-  if (screen.terminal) table.align_left(headings.size() - 1);
-  for (const LifetimeReport* life : rows) {
-    std::vector<std::string> row = {"  " + life_text(*life), findings::count_text(life->blocks),
-                                    findings::percent_text(life->blocks, all), findings::bytes_text(life->bytes)};
-    if (screen.terminal) row.push_back(bar(static_cast<double>(life->blocks) / static_cast<double>(most), kBar));
-    table.add(std::move(row));
-  }
+  Table table({"Lifetimes", "blocks", "", "bytes"});
+  for (const LifetimeReport* life : rows)
+    table.add({"  " + life_text(*life), findings::count_text(life->blocks), findings::percent_text(life->blocks, all),
+               findings::bytes_text(life->bytes)});
   return table.lines(kWidth);
 }
 
