@@ -46,6 +46,10 @@ class Sums {
     from -= taken;
     return taken;
   }
+  std::uint64_t cut(PartKind kind, std::uint64_t most) {  // down to `most`; returns what it is then
+    std::uint64_t& bytes = bytes_[static_cast<std::size_t>(kind)];
+    return bytes = std::min(bytes, most);
+  }
   std::uint64_t operator[](PartKind kind) const { return bytes_[static_cast<std::size_t>(kind)]; }
 
  private:
@@ -130,26 +134,26 @@ class Builder {
 
   RssLedger result() {
     RssLedger ledger;
-    std::uint64_t sum = 0;
+    ledger.total_bytes = *moment_.rss_bytes;
+    std::uint64_t rest = ledger.total_bytes;
     for (std::size_t k = 0; k < kParts; k++) {
       const auto kind = static_cast<PartKind>(k);
-      sum += sums_[kind];
+      rest -= sums_.cut(kind, rest);
       if (!java_.jvm && (kind == PartKind::java_heap || kind == PartKind::java_code)) continue;
       ledger.parts.push_back({kind, sums_[kind]});
     }
-    // The mappings' sum is the RSS by definition of the format; a damaged snapshot may say otherwise.
-    ledger.total_bytes = sum;
-    if (moment_.rss_bytes && *moment_.rss_bytes > sum) {
-      ledger.parts.back().bytes += *moment_.rss_bytes - sum;
-      ledger.total_bytes = *moment_.rss_bytes;
-      ledger.notes.push_back(
-          fmt::format("{} bytes of RSS are in no mapping of the snapshot: counted as other", *moment_.rss_bytes - sum));
+    // The RSS is the sum over the mappings, so nothing is left; only a damaged snapshot may say otherwise.
+    if (rest) {
+      ledger.parts.back().bytes += rest;
+      ledger.notes.push_back(fmt::format("{} bytes of RSS are in no mapping of the snapshot: they are in other", rest));
     }
     if (unsplit_)
       ledger.notes.push_back(
           fmt::format("{} bytes of malloc's heaps are in other: blocks that the parent allocated before fork are not known, "
                       "so free memory cannot be told from theirs",
                       unsplit_));
+    if (moment_.heap.process.in_use_bytes && !moment_.heap.process.resident_bytes)
+      ledger.notes.push_back("of some of malloc's pages it is not known whether they are resident: they are in other");
     const bool other_allocator = !moment_.heap.process.in_use_bytes && moment_.heap.process.live_blocks;
     if (other_allocator)
       ledger.notes.push_back(

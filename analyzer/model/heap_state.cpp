@@ -46,6 +46,8 @@ void HeapState::resized(const Block& before, const Block& after, ThreadId by, Ti
   if (after.size < kLargeBlockBytes) newest_address_[by] = after.address;
 }
 
+void HeapState::vanished(const Block& block, Tick) { pages_.remove(block.address, block.size); }
+
 void HeapState::thread_started(ThreadId id, std::uint32_t, std::string_view, std::uint64_t stack_address, Tick) {
   stacks_[id] = stack_address;
 }

@@ -26,6 +26,10 @@ void SizeHistogram::released(const trace::Block& block, trace::ThreadId, trace::
   b.live_bytes -= block.size;
 }
 
+void SizeHistogram::vanished(const trace::Block& block, trace::Tick) {
+  released(block, trace::ThreadId::none, trace::Release::free, 0);
+}
+
 void SizeHistogram::resized(const trace::Block& before, const trace::Block& after, trace::ThreadId, trace::Tick) {
   if (before.known) {
     Bucket& from = buckets_[size_bucket(before.size)];

@@ -28,6 +28,7 @@ class SizeHistogram final : public trace::Observer {
   void allocated(const trace::Block&, trace::Tick) override;
   void released(const trace::Block&, trace::ThreadId by, trace::Release, trace::Tick) override;
   void resized(const trace::Block& before, const trace::Block& after, trace::ThreadId by, trace::Tick) override;
+  void vanished(const trace::Block&, trace::Tick) override;
 
  private:
   struct Bucket {

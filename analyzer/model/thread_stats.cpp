@@ -78,6 +78,12 @@ void ThreadStats::resized(const Block& before, const Block& after, ThreadId by, 
   hold(thread, after.size);
 }
 
+void ThreadStats::vanished(const Block& block, Tick) {
+  Thread& owner = threads_[block.thread];
+  owner.live_blocks--;
+  owner.live_bytes -= block.size;
+}
+
 void ThreadStats::failed(ThreadId id, trace::Origin, std::uint64_t, Tick tick) {
   Thread& thread = at(id, tick);
   thread.failed++;

@@ -47,6 +47,11 @@ void TimelineCurve::released(const trace::Block& block, trace::ThreadId, trace::
   live_ -= block.size;
 }
 
+void TimelineCurve::vanished(const trace::Block& block, trace::Tick tick) {
+  moved(tick);
+  live_ -= block.size;
+}
+
 void TimelineCurve::resized(const trace::Block& before, const trace::Block& after, trace::ThreadId, trace::Tick tick) {
   live_ += after.size - before.size;
   moved(tick);

@@ -76,6 +76,11 @@ void TotalsCounter::resized(const Block& before, const Block& after, ThreadId by
   newest_[by] = 0;
 }
 
+void TotalsCounter::vanished(const Block& block, Tick) {
+  totals_.live_bytes -= block.size;
+  totals_.live_blocks--;
+}
+
 void TotalsCounter::failed(ThreadId thread, Origin origin, std::uint64_t, Tick) {
   totals_.failed++;
   calls_of(totals_.calls, origin)++;
