@@ -31,6 +31,9 @@ class Timeline {
   // and then.
   TimelineCounts run(std::optional<Tick> until = std::nullopt, const std::function<void(double)>& progress = {});
 
+  // Which snapshots are decoded and passed on (by index, as in Reader); all, unless this was called before run().
+  void choose_snapshots(std::function<bool(std::size_t)>);
+
   // Live blocks as of the last event passed on; valid inside Observer calls too (snapshot_taken above all).
   std::uint64_t live_blocks() const;
   void for_each_live(const std::function<void(const Block&)>&) const;

@@ -1,0 +1,69 @@
+// What the merge keeps about the few addresses whose events do not fit together yet: who waits for the block there to
+// begin or end, ends without a beginning (debts), ends that were assumed (loans), and the ends that came last.
+//
+// One thread. Addresses that have notes are marked in the table of live blocks (LiveSlot::noted).
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/trace/event.h"
+
+namespace heapspy::trace {
+
+// A thread's place among the threads of the merge.
+using LaneIndex = std::uint32_t;
+
+// How a call ended a block.
+struct Ending {
+  ThreadId by = ThreadId::none;
+  Tick high = 0;  // of the call's window: it was not later
+  enum class Call : std::uint8_t { release, realloc_free, move } call = Call::release;
+  Release release = Release::free;
+};
+
+// An end that was told before the call that made it was seen, because the address had been given out again. The next call
+// that can have been it pays the loan back.
+struct Loan {
+  Block block;
+  ThreadId said = ThreadId::none;
+  Tick high = 0;  // of the window of the allocation that came next: the call was not later
+};
+
+struct Waiting {
+  LaneIndex lane = 0;
+  bool for_live = false;  // waits for a block to begin there; else for the one there to end
+};
+
+struct AddressNotes {
+  std::vector<Waiting> waiting;
+  std::vector<Ending> debts;  // nobody has been told of these calls yet
+  std::vector<Loan> loans;
+  bool empty() const { return waiting.empty() && debts.empty() && loans.empty(); }
+};
+
+// The calls that ended blocks last, by address; the newest drive out the old. Bounded: one that was driven out means a
+// repair that is not found, no more.
+class RecentEnds {
+ public:
+  struct End {
+    Block block;
+    Ending ending;
+  };
+
+  RecentEnds() : ends_(std::size_t{1} << kBits) {}
+  void add(const Block& block, const Ending& ending) { ends_[place(block.address)] = {block, ending}; }
+  void forget(std::uint64_t address) {
+    if (End* end = find(address)) end->block.address = 0;
+  }
+  End* find(std::uint64_t address) {
+    End& end = ends_[place(address)];
+    return end.block.address == address ? &end : nullptr;
+  }
+
+ private:
+  static constexpr int kBits = 13;
+  static std::size_t place(std::uint64_t address) { return address * 0x9E3779B97F4A7C15ull >> (64 - kBits); }
+  std::vector<End> ends_;
+};
+
+}  // namespace heapspy::trace

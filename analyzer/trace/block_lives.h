@@ -1,0 +1,123 @@
+// Joins the calls of all threads, in the order of the merge, to lives of blocks, and tells the observers.
+//
+// A call fits when the state of its address admits it: an address must be free before it is given out, and given out
+// before it is freed, by whatever thread. A call that does not fit should wait (timeline.cpp decides how long). When
+// waiting leads nowhere the order within the windows of time was estimated wrong, or events are missing, and one of these
+// rules makes it fit. None of them ever shows an address live twice, and each call is told exactly once.
+//
+//   debt   An end where no block lives is kept untold. The next allocation there, if it is another thread's and the
+//          windows overlap, came first in truth: its block lives for no time, and the debt is settled. (Never an
+//          allocation of the same thread: a thread's own order is exact.) Else the end is unknown.
+//   swap   A debt on an address whose last block was ended by a call with a later window: this call ended that block,
+//          and the later call becomes the debt. Without this rule a burst of quick hand-overs makes all later joins
+//          wrong by one.
+//   loan   An allocation where a block lives: the call that ended that block is still to come (it is late by an error of
+//          estimation). The end is told now, with the thread that is likeliest, and the next fitting end pays it back.
+//   vanish The same where events are known to be lost: the end is one of them.
+//
+// One thread. Allocates only for addresses that need a rule.
+#pragma once
+#include <cstdint>
+#include <queue>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/trace/address_notes.h"
+#include "analyzer/trace/event.h"
+#include "analyzer/trace/live_blocks.h"
+#include "analyzer/trace/thread_cursor.h"
+
+namespace heapspy::trace {
+
+// Who makes a call, and when at the earliest and latest.
+struct Caller {
+  ThreadId thread = ThreadId::none;
+  Tick low = 0;
+  Tick high = 0;
+  bool alone = false;                    // no other thread has events in this window: waiting leads nowhere
+  bool frees_it_again = false;           // the thread's next event on this address, soon, ends the block
+  std::vector<Block>* moving = nullptr;  // blocks that the thread's open reallocs took out, innermost last
+};
+
+class BlockLives {
+ public:
+  enum class Fit { yes, needs_live, needs_dead };
+
+  struct Settings {
+    bool one_thread = false;  // no repairs: order is exact
+    bool lossy = false;       // events are known to be missing
+    bool forked = false;
+    Tick patience = 0;  // how long after its window a debt or loan is kept
+  };
+
+  BlockLives(std::vector<Observer*> observers, const Settings&);
+
+  // Applies what `event` does to its address at `now`, if it fits or `force`. Only for events that name an address.
+  Fit apply(const Event& event, const Caller&, Tick now, bool force);
+
+  bool is_live(std::uint64_t address) {
+    const LiveSlot* slot = table_.find(address);
+    return slot && slot->live;
+  }
+  // For look-ahead: the live block there, if any.
+  const LiveSlot* slot(std::uint64_t address) { return table_.find(address); }
+  void prefetch(std::uint64_t address) const { table_.prefetch(address); }
+
+  void wait(std::uint64_t address, Waiting);
+  void stop_waiting(std::uint64_t address, LaneIndex);
+  // Lanes whose wait is over since it was last emptied; by the caller.
+  std::vector<LaneIndex>& woken() { return woken_; }
+
+  // Gives up debts and loans whose time is over.
+  void settle(Tick now) {
+    if (!expiries_.empty() && expiries_.top().at < now) settle_until(now);
+  }
+  void settle_all(Tick now);
+
+  std::uint64_t repaired() const { return repaired_; }
+  std::uint64_t live() const { return table_.live(); }
+  std::uint64_t table_bytes() const { return table_.table_bytes(); }
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    table_.for_each(visit);
+  }
+
+ private:
+  struct Expiry {
+    Tick at = 0;
+    std::uint64_t address = 0;
+    bool operator>(const Expiry& other) const { return at > other.at; }
+  };
+
+  Fit begin(const Event&, const Caller&, Tick now, bool force);
+  bool begin_noted(const Event&, const Caller&, const Block&, LiveSlot&, Tick now);
+  Fit end(const Event&, const Caller&, Tick now, bool force);
+  bool repay(LiveSlot&, const Caller&);
+  void owe(LiveSlot&, Ending);
+  Fit resize(const Event&, const Caller&, Tick now, bool force);
+  void move_late(const Event&, const Caller&, Tick now);
+  void live_on(LiveSlot&, const Event&, const Caller&, Tick now);
+
+  Block block_of(const Event&, const Caller&, Tick now) const;
+  void tell_begin(const Event&, const Caller&, const Block&, Tick now);
+  void tell_end(const Block&, const Ending&, Tick now);
+  void tell_unknown(std::uint64_t address, const Ending&, bool lived, Tick now);
+
+  AddressNotes& notes(LiveSlot&);
+  void tidy(LiveSlot&);
+  void wake(LiveSlot&);
+  void expire(std::uint64_t address, Tick high);
+  void settle_until(Tick now);
+  void settle_address(std::uint64_t address, Tick now, bool everything);
+
+  std::vector<Observer*> observers_;
+  Settings settings_;
+  LiveBlocks table_;
+  RecentEnds recent_;
+  std::unordered_map<std::uint64_t, AddressNotes> notes_;
+  std::priority_queue<Expiry, std::vector<Expiry>, std::greater<>> expiries_;
+  std::vector<LaneIndex> woken_;
+  std::uint64_t repaired_ = 0;
+};
+
+}  // namespace heapspy::trace

@@ -1,0 +1,273 @@
+#include "analyzer/trace/thread_cursor.h"
+
+#include <algorithm>
+
+#include "heapspy/format/decode.h"
+
+namespace heapspy::trace {
+
+namespace {
+
+using format::Kind;
+using format::Operation;
+
+// Longer rows without a stamp are damage (the recorder stamps at least every 32 words): cut there, window open.
+constexpr std::size_t kLongestBatch = 256;
+// Reallocs that can be open at once: nested in signal handlers.
+constexpr std::size_t kMostOpenReallocs = 64;
+
+}  // namespace
+
+ThreadCursor::ThreadCursor(const Reader& reader, const ThreadStream& stream, const CursorSettings& settings)
+    : reader_(reader), stream_(stream), settings_(settings), pace_(settings.usual_step) {}
+
+bool ThreadCursor::open() {
+  fill(next_);
+  next();
+  return !done_;
+}
+
+bool ThreadCursor::next() {
+  std::swap(current_, next_);
+  at_ = 0;
+  next_.events.clear();
+  if (current_.events.empty()) {
+    done_ = true;
+    std::vector<std::uint64_t>().swap(words_);
+    return false;
+  }
+  estimate_ = std::max(estimate_, current_.low);
+  fill(next_);
+  return true;
+}
+
+// To the next piece. False: the stream ends. A record that straddles two pieces is put together again.
+bool ThreadCursor::refill() {
+  if (next_piece_ == stream_.pieces.size()) return false;
+  const StreamPiece& piece = stream_.pieces[next_piece_++];
+  carry_.assign(words_.begin() + static_cast<std::ptrdiff_t>(std::min(word_, words_.size())), words_.end());
+  if (piece.gap) {
+    carry_.clear();
+    reallocs_.clear();  // their ends are lost
+    stamp_ = std::max(stamp_, piece.first_tick);
+  } else if (next_piece_ == 1) {
+    stamp_ = piece.first_tick;
+  }
+  reader_.read(piece, words_);
+  words_read_ += piece.words;
+  if (!carry_.empty()) words_.insert(words_.begin(), carry_.begin(), carry_.end());
+  word_ = 0;
+  return true;
+}
+
+// Reads records up to the stamp after the first events.
+void ThreadCursor::fill(Batch& batch) {
+  batch.events.clear();
+  batch.number = ++batches_;
+  batch.low = stamp_;
+  filling_ = &batch;
+  for (;;) {
+    if (word_ >= words_.size()) {
+      const std::size_t piece = next_piece_;
+      if (!refill()) return set_window(batch, Closing::end, kEndless);
+      if (batch.events.empty()) batch.low = std::max(batch.low, stamp_);
+      // A gap: what follows has a window of its own.
+      if (stream_.pieces[piece].gap && !batch.events.empty())
+        return set_window(batch, Closing::off_cpu, std::max(stamp_, batch.low));
+      continue;
+    }
+    const std::uint64_t word = words_[word_];
+    if (format::is_stamp(word)) {
+      word_++;
+      stamp_ = std::max(stamp_, word >> format::kTickShift);
+      if (batch.events.empty()) {
+        batch.low = stamp_;
+        continue;
+      }
+      const bool off_cpu = (word & 0xFF) == static_cast<std::uint64_t>(Kind::stamp_off_cpu) << format::kKindShift;
+      return set_window(batch, off_cpu ? Closing::off_cpu : Closing::stamp, stamp_);
+    }
+    if (batch.events.size() >= kLongestBatch) return set_window(batch, Closing::end, kEndless);
+    std::uint32_t words = 0;
+    decode_into(batch, &words_[word_], words_.size() - word_, words);
+    if (words) {
+      word_ += words;
+      continue;
+    }
+    // Cut by the end of the piece: the rest is in the next one. No record at all (a word that was never written, or
+    // damage): on to the next word.
+    const std::uint32_t wanted = format::record_words(word);
+    if (wanted > words_.size() - word_ && next_piece_ < stream_.pieces.size() && !stream_.pieces[next_piece_].gap)
+      refill();
+    else
+      word_++;
+  }
+}
+
+void ThreadCursor::set_window(Batch& batch, Closing closing, Tick high) {
+  const std::uint64_t events = std::max<std::size_t>(batch.events.size(), 1);
+  batch.high = high;
+  batch.step = pace_;
+  if (settings_.clock == format::Clock::event) {
+    batch.high = batch.low + settings_.exact_window;
+    batch.step = events == 1 ? 0 : std::min(pace_, settings_.exact_window / events);
+    return;
+  }
+  if (closing == Closing::end) {
+    // Nothing follows. Had the thread been off the CPU between these events, a stamp would say so: they came soon.
+    if (settings_.last_window) batch.high = batch.low + std::max(settings_.last_window, events * pace_);
+    return;
+  }
+  const Tick even = (high - batch.low) / events;
+  if (closing == Closing::off_cpu) {
+    batch.step = std::min(even, pace_);  // they came right after the stamp before them; the gap is at the end
+  } else {
+    batch.step = even;
+    pace_ = (pace_ * 3 + even) / 4;
+  }
+}
+
+std::string ThreadCursor::take_text() {
+  if (texts_.empty()) return {};
+  std::string text = std::move(texts_.front());
+  texts_.pop_front();
+  return text;
+}
+
+Event* ThreadCursor::realloc_begin_of(const OpenRealloc& open) {
+  for (Batch* batch : {filling_, &current_, &next_})
+    if (batch->number == open.batch && open.at < batch->events.size()) {
+      // Passed by already?
+      if (batch == &current_ && batch != filling_ && open.at < at_) return nullptr;
+      return &batch->events[open.at];
+    }
+  return nullptr;
+}
+
+// Joins a realloc's end to the begin that is open: the innermost, should a signal handler have come in between.
+void ThreadCursor::end_realloc(Batch& batch, std::uint64_t address, std::uint64_t size, Act how) {
+  Event end;
+  end.address = address;
+  end.size = size;
+  end.counts = true;
+  if (reallocs_.empty()) {
+    // Its begin is lost: all that is known is that a block lives there now.
+    end.act = how == Act::move_in ? Act::move_late : how == Act::failed ? Act::failed : Act::nothing;
+    end.detail = static_cast<std::uint8_t>(Origin::realloc);
+    batch.events.push_back(end);
+    return;
+  }
+  const OpenRealloc open = reallocs_.back();
+  reallocs_.pop_back();
+  Event* begin = realloc_begin_of(open);
+  end.other = open.address;
+  switch (how) {
+    case Act::failed:
+      if (begin) begin->act = Act::nothing;
+      end.act = Act::failed;
+      end.detail = static_cast<std::uint8_t>(Origin::realloc);
+      break;
+    case Act::realloc_free:
+      if (begin) begin->act = Act::realloc_free;
+      end.act = begin ? Act::nothing : Act::realloc_free;
+      end.address = open.address;
+      break;
+    default:
+      if (begin && open.address == address) {
+        begin->act = Act::resize;
+        begin->size = size;
+        end.act = Act::nothing;
+      } else if (begin) {
+        begin->act = Act::move_out;
+        end.act = Act::move_in;
+      } else {
+        end.act = Act::move_late;
+      }
+  }
+  batch.events.push_back(end);
+}
+
+// One record as an event of `batch`. `words` 0: none could be read.
+void ThreadCursor::decode_into(Batch& batch, const std::uint64_t* from, std::size_t available, std::uint32_t& words) {
+  const format::Record record = format::decode(from, available);
+  words = record.words;
+  if (!words) return;
+  Event event;
+  event.address = record.address;
+  event.size = record.size;
+  auto allocate = [&](Origin origin) {
+    if (!event.address) return;  // NULL is never a block
+    event.act = Act::allocate;
+    event.detail = static_cast<std::uint8_t>(origin);
+    event.counts = true;
+    batch.events.push_back(event);
+  };
+  auto release = [&](std::uint64_t how) {
+    if (!event.address) return;
+    event.act = Act::release;
+    event.size = 0;
+    event.detail = how == static_cast<std::uint64_t>(Release::operator_delete) ? 1 : 0;
+    event.counts = true;
+    batch.events.push_back(event);
+  };
+  auto realloc_begin = [&] {
+    if (!event.address) return;
+    if (reallocs_.size() == kMostOpenReallocs) reallocs_.erase(reallocs_.begin());
+    reallocs_.push_back({event.address, batch.number, batch.events.size()});
+    event.act = Act::undecided;
+    batch.events.push_back(event);
+  };
+  auto realloc_end = [&] {
+    if (event.address) end_realloc(batch, event.address, event.size, Act::move_in);
+  };
+  auto with_text = [&](Act act) {
+    char text[format::kMaxRecordWords * 8 * format::kTextBytesPerWord];
+    const std::size_t length = format::decode_text(record, text, sizeof text);
+    texts_.emplace_back(text, length);
+    event.act = act;
+    event.size = record.payload;
+    batch.events.push_back(event);
+  };
+
+  switch (record.operation) {
+    case Operation::free: return release(record.size);
+    case Operation::malloc: return allocate(Origin::malloc);
+    case Operation::calloc: return allocate(Origin::calloc);
+    case Operation::operator_new: return allocate(Origin::operator_new);
+    case Operation::realloc_new: return allocate(Origin::realloc);
+    case Operation::realloc_begin: return realloc_begin();
+    case Operation::realloc_end: return realloc_end();
+    case Operation::escape: break;
+  }
+  switch (record.kind) {
+    case Kind::allocation: {
+      const std::uint64_t origin = record.payload & 0xFF;
+      const bool known = origin >= static_cast<std::uint64_t>(Origin::malloc) &&
+                         origin <= static_cast<std::uint64_t>(Origin::operator_new_aligned);
+      return allocate(known ? static_cast<Origin>(origin) : Origin::malloc);
+    }
+    case Kind::release: return release(record.payload);
+    case Kind::realloc_begin: return realloc_begin();
+    case Kind::realloc_end: return realloc_end();
+    case Kind::failed: {
+      const std::uint64_t origin = record.payload & 0xFF;
+      event.act = Act::failed;
+      event.detail = static_cast<std::uint8_t>(std::clamp<std::uint64_t>(origin, 1, 6));
+      event.counts = true;
+      batch.events.push_back(event);
+      return;
+    }
+    case Kind::realloc_failed: return end_realloc(batch, 0, record.size, Act::failed);
+    case Kind::realloc_freed: return end_realloc(batch, 0, 0, Act::realloc_free);
+    case Kind::thread_start: return with_text(Act::thread_start);
+    case Kind::thread_name: return with_text(Act::thread_name);
+    case Kind::thread_end:
+      event.act = Act::thread_end;
+      batch.events.push_back(event);
+      return;
+    case Kind::mark: return with_text(Act::mark);
+    default: return;  // a kind that this program does not know, or a stamp that decode() took as one: nothing to tell
+  }
+}
+
+}  // namespace heapspy::trace
