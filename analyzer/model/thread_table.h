@@ -44,7 +44,7 @@ class ThreadTable {
 
   T& add(std::uint32_t i) {
     if (i >= 2 * dense_.size() + kSlack) return sparse_[i];
-    dense_.reserve(std::max<std::size_t>(i + 1, dense_.size() + dense_.size() / 4));
+    if (i >= dense_.capacity()) dense_.reserve(std::max<std::size_t>(i + 1, dense_.capacity() + dense_.capacity() / 4));
     dense_.resize(i + 1);
     while (!sparse_.empty() && sparse_.begin()->first < dense_.size()) {
       dense_[sparse_.begin()->first] = std::move(sparse_.begin()->second);

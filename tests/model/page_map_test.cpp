@@ -141,11 +141,12 @@ TEST(PageMap, RandomBlocksLeaveNoTraceWhenAllAreGone) {
 
 TEST(PageMap, AnUntouchedGiantCostsNothing) {
   PageMap pages{HeapFacts{}};
-  const std::uint64_t before = allocated_bytes();
+  std::uint64_t before = allocated_bytes();
   pages.add(kHeap + 16, 1ull << 40);
   EXPECT_LT(allocated_bytes() - before, 1000u);
   trace::Snapshot snapshot;
   add_memory(snapshot, kHeap, (1ull << 28) + 1, "", {0, 5, 1ull << 20});
+  before = allocated_bytes();
   {
     const model::Residency residency(snapshot);
     const model::LargeBlocksOnPages large(pages, residency);
