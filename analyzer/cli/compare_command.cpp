@@ -9,12 +9,17 @@
 
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/message.h"
-#include "analyzer/cli/quantity.h"
+#include "analyzer/findings/quantity.h"
+#include "analyzer/report/printable.h"
+#include "analyzer/report/screen.h"
 #include "analyzer/trial/compare.h"
 
 namespace heapspy::cli {
 namespace {
 
+using findings::bytes_text;
+using findings::count_text;
+using findings::seconds_text;
 using nlohmann::ordered_json;
 using trial::Comparison;
 using trial::SettingResult;
@@ -77,9 +82,8 @@ std::string bytes_or_unknown(const std::optional<std::uint64_t>& bytes) {
 }
 
 void print_text(const Comparison& comparison, unsigned repeats) {
-  std::string command;
-  for (const std::string& word : comparison.command) command += (command.empty() ? "" : " ") + one_line(word);
-  fmt::print("{}\n{}\n\n", comparison.advice, command.size() > 98 ? command.substr(0, 96) + " …" : command);
+  for (const std::string& line : report::wrap(report::printable(comparison.advice), report::kWidth)) fmt::print("{}\n", line);
+  fmt::print("{}\n\n", report::fit(report::command_text(comparison.command), report::kWidth));
 
   std::size_t width = 14;
   for (const SettingResult& each : comparison.settings) width = std::max(width, each.setting.text.size());
@@ -110,7 +114,7 @@ void print_text(const Comparison& comparison, unsigned repeats) {
     if (hand.empty()) continue;
     if (first) fmt::print("\nBy hand\n");
     first = false;
-    fmt::print("{:<{}}  {}\n", each.setting.text, width, one_line(hand));
+    fmt::print("{:<{}}  {}\n", each.setting.text, width, report::printable(hand));
   }
 }
 

@@ -19,9 +19,7 @@ namespace {
 // The commands, in the order of --help. Each is declared in command.h and lives in NAME_command.cpp.
 using AddCommand = void (*)(CLI::App&, Invocation&);
 const std::vector<AddCommand> kCommands = {
-    add_record_command,
-    add_compare_command,
-    add_maps_command,
+    add_record_command, add_report_command, add_diff_command, add_compare_command, add_trim_command, add_maps_command,
 };
 
 constexpr const char* kVersion = "0.1.0";  // of project() in CMakeLists.txt

@@ -6,13 +6,15 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/cli/command.h"
-#include "analyzer/cli/message.h"
-#include "analyzer/cli/quantity.h"
+#include "analyzer/findings/quantity.h"
 #include "analyzer/process/memory_map.h"
+#include "analyzer/report/printable.h"
 
 namespace heapspy::cli {
 namespace {
 
+using findings::bytes_text;
+using findings::count_text;
 using process::LiveProcess;
 using process::MemoryMap;
 
@@ -46,16 +48,13 @@ void print_json(pid_t pid, const MemoryMap& map) {
   fmt::print("{}\n", root.dump(2));
 }
 
-std::string command_text(const LiveProcess& target) {
-  std::string text;
-  for (const std::string& argument : target.command()) text += (text.empty() ? "" : " ") + argument;
-  if (text.empty()) text = target.status().name;
-  text = one_line(text);
-  return text.size() > 60 ? text.substr(0, 60) + " …" : text;
+std::string title(const LiveProcess& target) {
+  const std::vector<std::string> command = target.command();
+  return report::fit(command.empty() ? report::printable(target.status().name) : report::command_text(command), 80);
 }
 
 void print_text(const LiveProcess& target, const MemoryMap& map) {
-  fmt::print("{}   pid {}\n", command_text(target), target.pid());
+  fmt::print("{}   pid {}\n", title(target), target.pid());
   fmt::print("RSS {} in {} mappings, {} of them executable; most of it: {} ({})\n", bytes_text(map.rss_bytes),
              count_text(map.mappings), count_text(map.executable_mappings), process::name(map.kinds[0].kind),
              bytes_text(map.kinds[0].rss_bytes));
@@ -73,7 +72,7 @@ void print_text(const LiveProcess& target, const MemoryMap& map) {
              map.regions_proven ? "" : " by their shape (the process's memory may not be read)");
   fmt::print("page tables               {} (not part of RSS)\n",
              map.page_table_bytes ? bytes_text(*map.page_table_bytes) : std::string("?"));
-  fmt::print("scan                      {}\n", seconds_text(map.scan_s));
+  fmt::print("scan                      {}\n", findings::seconds_text(map.scan_s));
 }
 
 }  // namespace

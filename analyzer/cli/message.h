@@ -1,14 +1,10 @@
-// Text from outside (names, paths, errors) made fit for one line on a terminal.
+// What the program says beside its results.
 #pragma once
-#include <string>
 #include <string_view>
 
 namespace heapspy::cli {
 
-// Control characters become \n, \t, \xNN, a backslash stays itself; other bytes pass.
-std::string one_line(std::string_view text);
-
-// Prints "heapspy: " + text on stderr, escaped, in one write.
+// One line on stderr, "heapspy: " and the text, control characters escaped.
 void say(std::string_view text);
 
 }  // namespace heapspy::cli

@@ -13,11 +13,13 @@
 
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/message.h"
-#include "analyzer/cli/quantity.h"
 #include "analyzer/cli/recorder_library.h"
 #include "analyzer/cli/trace_search.h"
+#include "analyzer/findings/quantity.h"
 #include "analyzer/process/child_process.h"
 #include "analyzer/process/program_file.h"
+#include "analyzer/report/build.h"
+#include "analyzer/report/summary.h"
 
 namespace heapspy::cli {
 namespace {
@@ -114,10 +116,16 @@ void print_result(const Options& options, const process::ProgramFile& program, c
   }
   // A program that replaced itself (a shell's exec) left several; the last is the one that was meant.
   const FoundTrace& main_trace = own.empty() ? all.back() : own.back();
-  say(fmt::format("trace {} ({})", main_trace.path, bytes_text(main_trace.size_bytes)));
+  say(fmt::format("trace {} ({})", main_trace.path, findings::bytes_text(main_trace.size_bytes)));
   if (all.size() > 1)
     say(fmt::format("and {} more of its children and predecessors in {}", all.size() - 1,
                     main_trace.path.substr(0, main_trace.path.rfind('/') + 1)));
+  try {
+    const report::Report report = report::build_report(main_trace.path);
+    for (const std::string& line : report::five_lines(report)) fmt::print(stderr, "  {}\n", line);
+  } catch (const trace::Unreadable& error) {
+    say(error.what());
+  }
 }
 
 ExitStatus status_of(int wait_status) {

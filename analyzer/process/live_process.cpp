@@ -85,6 +85,7 @@ Status parse_status(std::string_view text) {
     if (key == "PPid") status.parent = number_at_front<std::uint32_t>(value);
     if (key == "Uid") status.uid = number_at_front<std::uint32_t>(value);
     if (key == "Threads") status.threads = number_at_front<std::uint32_t>(value);
+    if (key == "NSpid") status.namespace_pid = number_at_front<std::uint32_t>(value.substr(value.find_last_of(" \t") + 1));
     if (key == "SigPnd")
       status.kill_pending = ((number_at_front<std::uint64_t>(value, 16).value_or(0) >> (SIGKILL - 1)) & 1) != 0;
     if (key == "VmRSS") status.rss_bytes = kib_at_front(value);

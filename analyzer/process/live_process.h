@@ -25,7 +25,8 @@ struct Status {
   std::string name;  // at most 15 characters of it
   std::optional<char> state;
   std::optional<std::uint32_t> thread_group, parent, uid, threads;
-  bool kill_pending = false;  // SIGKILL waits for this thread (SigPnd)
+  std::optional<std::uint32_t> namespace_pid;  // as the process itself sees it (last field of NSpid)
+  bool kill_pending = false;                   // SIGKILL waits for this thread (SigPnd)
   std::optional<std::uint64_t> rss_bytes, peak_rss_bytes, page_table_bytes, swap_bytes;
 };
 Status parse_status(std::string_view text);

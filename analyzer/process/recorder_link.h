@@ -1,0 +1,51 @@
+// The recorder inside a live process, asked through the control words of its trace (format/layout.h: Control).
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "analyzer/process/live_process.h"
+#include "heapspy/format/layout.h"
+
+namespace heapspy::process {
+
+struct Answer {
+  format::RequestResult result = format::RequestResult::pending;
+  std::uint64_t begin_tick = 0, end_tick = 0;  // of the trace's clock
+  std::uint64_t value = 0;                     // trim: what malloc_trim returned
+};
+
+// Holds the trace open and its first page mapped, and a lock on it: one asker at a time. The target must outlive it.
+class RecorderLink {
+ public:
+  // Finds the trace that the target's recorder maps: a shared mapping of a file that begins with the trace's magic and
+  // names the target's pid. Throws TargetError (refused): not under a recorder, its control is off, the trace belongs to
+  // another user or is out of reach, or another heapspy is asking.
+  explicit RecorderLink(const LiveProcess& target);
+  ~RecorderLink();
+  RecorderLink(const RecorderLink&) = delete;
+  RecorderLink& operator=(const RecorderLink&) = delete;
+
+  // By which this process can open the trace.
+  const std::string& trace_path() const { return path_; }
+  // False: a single-threaded program, where its next event serves a request.
+  bool has_listener() const;
+  format::FileHeader header() const;  // as it is now
+
+  // Asks and waits. nullopt: no answer in time; the request is withdrawn and was not acted on. Throws TargetError when
+  // the target ends meanwhile.
+  std::optional<Answer> ask(format::Request request, std::chrono::milliseconds timeout);
+
+ private:
+  void find(const LiveProcess& target);
+  bool try_mapping(const std::string& path, std::uint64_t inode, bool named_as_trace);
+  bool answered(std::uint32_t asked, std::chrono::steady_clock::time_point until) const;
+
+  const LiveProcess& target_;
+  std::string path_;
+  int file_ = -1;
+  format::FileHeader* header_ = nullptr;
+};
+
+}  // namespace heapspy::process
