@@ -48,8 +48,9 @@ BlockLives::Fit BlockLives::begin(const Event& event, const Caller& caller, Tick
   LiveSlot& slot = table_.at(event.address);
   const Block block = block_of(event, caller, now);
   if (slot.live || slot.noted) [[unlikely]] {
+    if (slot.noted && settle_debt(event, caller, block, slot, now)) return Fit::yes;
     if (slot.live && !force && !caller.alone) return Fit::needs_dead;
-    if (!begin_noted(event, caller, block, slot, now)) return Fit::yes;
+    if (slot.live) end_early(slot, caller, now);
   }
   table_.begin_life(slot, block);
   if (slot.noted) [[unlikely]]
@@ -58,58 +59,69 @@ BlockLives::Fit BlockLives::begin(const Event& event, const Caller& caller, Tick
   return Fit::yes;
 }
 
-// False: the block's life is over already.
-bool BlockLives::begin_noted(const Event& event, const Caller& caller, const Block& block, LiveSlot& slot, Tick now) {
-  if (slot.live) {  // loan or vanish
-    const Block before = slot.block();
-    table_.end_life(slot);
-    repaired_++;
-    if (settings_.lossy) {
-      for (Observer* observer : observers_) observer->vanished(before, now);
-      return true;
-    }
-    Ending ending;
-    ending.by = caller.frees_it_again ? caller.thread : before.thread;
-    notes(slot).loans.push_back({before, ending.by, caller.high});
-    expire(slot.address, caller.high);
-    tell_end(before, ending, now);
-    return true;
-  }
-
+// True: a debt on the address was settled, and with it all that this allocation does.
+bool BlockLives::settle_debt(const Event& event, const Caller& caller, const Block& block, LiveSlot& slot, Tick now) {
   AddressNotes& note = notes(slot);
-  if (note.debts.empty()) return true;
+  if (note.debts.empty()) return false;
   const auto debt = std::find_if(note.debts.begin(), note.debts.end(),
                                  [&](const Ending& owed) { return owed.by != caller.thread && owed.high >= caller.low; });
-  RecentEnds::End* recent = recent_.find(slot.address);
   if (debt != note.debts.end()) {
     const Ending owed = *debt;
     note.debts.erase(debt);
-    slot.lived = 1;
     repaired_++;
     tidy(slot);
-    tell_begin(event, caller, block, now);
-    tell_end(block, owed, now);
-    return false;
+    if (slot.live) {  // one of the two lives was over before the other began: this one stays
+      const Block before = slot.block();
+      tell_end(before, owed, now);
+      table_.begin_life(slot, block);
+      tell_begin(event, caller, block, now);
+    } else {
+      slot.lived = 1;
+      tell_begin(event, caller, block, now);
+      tell_end(block, owed, now);
+    }
+    return true;
   }
-  if (recent && recent->ending.by != caller.thread && recent->ending.high >= caller.low &&
-      note.debts.back().call != Ending::Call::move) {
-    // Swap: the debt ended the block before; the call that was said to have ended it ends this one.
-    const Ending owed = note.debts.back();
-    const RecentEnds::End last = *recent;
-    note.debts.pop_back();
-    recent_.forget(slot.address);
-    slot.lived = 1;
-    repaired_++;
-    tidy(slot);
-    for (Observer* observer : observers_) observer->reattributed(last.block, last.ending.by, owed.by);
-    tell_begin(event, caller, block, now);
-    tell_end(block, last.ending, now);
+  RecentEnds::End* recent = recent_.find(slot.address);
+  if (slot.live || !recent || recent->ending.by == caller.thread || recent->ending.high < caller.low ||
+      note.debts.back().call == Ending::Call::move)
     return false;
-  }
-  for (const Ending& owed : note.debts) tell_unknown(slot.address, owed, slot.lived, now);
-  note.debts.clear();
+  // Swap: the debt ended the block before; the call that was said to have ended it ends this one.
+  const Ending owed = note.debts.back();
+  const RecentEnds::End last = *recent;
+  note.debts.pop_back();
+  recent_.forget(slot.address);
+  slot.lived = 1;
+  repaired_++;
   tidy(slot);
+  for (Observer* observer : observers_) observer->reattributed(last.block, last.ending.by, owed.by);
+  tell_begin(event, caller, block, now);
+  tell_end(block, last.ending, now);
   return true;
+}
+
+// The block that lives where another begins: loan, or vanish.
+void BlockLives::end_early(LiveSlot& slot, const Caller& caller, Tick now) {
+  const Block before = slot.block();
+  table_.end_life(slot);
+  repaired_++;
+  if (settings_.lossy) {
+    for (Observer* observer : observers_) observer->vanished(before, now);
+    return;
+  }
+  Ending ending;
+  AddressNotes& note = notes(slot);
+  if (!note.debts.empty()) {  // no window admits it, but calls without a block and blocks without a call belong together
+    ending = note.debts.back();
+    note.debts.pop_back();
+    tidy(slot);
+  } else {
+    ending.by = caller.frees_it_again ? caller.thread : before.thread;
+    const bool nested = before.thread != caller.thread && before.born + settings_.patience >= caller.low;
+    note.loans.push_back({before, ending.by, caller.high, caller.thread, nested});
+    if (!settings_.complete()) expire(slot.address, caller.high);
+  }
+  tell_end(before, ending, now);
 }
 
 Block BlockLives::block_of(const Event& event, const Caller& caller, Tick now) const {
@@ -174,8 +186,9 @@ BlockLives::Fit BlockLives::end(const Event& event, const Caller& caller, Tick n
 // A loan that this call can have been.
 bool BlockLives::repay(LiveSlot& slot, const Caller& caller) {
   AddressNotes& note = notes(slot);
-  const auto loan =
-      std::find_if(note.loans.begin(), note.loans.end(), [&](const Loan& open) { return caller.low <= open.high; });
+  const auto loan = std::find_if(note.loans.begin(), note.loans.end(), [&](const Loan& open) {
+    return !slot.live || (caller.low <= open.high && (caller.thread != open.next || open.nested));
+  });
   if (loan == note.loans.end()) return false;
   const Loan paid = *loan;
   note.loans.erase(loan);
@@ -197,7 +210,7 @@ void BlockLives::owe(LiveSlot& slot, Ending ending) {
     ending = later;
   }
   note.debts.push_back(ending);
-  expire(slot.address, ending.high);
+  if (!settings_.complete()) expire(slot.address, ending.high);
 }
 
 void BlockLives::tell_end(const Block& block, const Ending& ending, Tick now) {
@@ -235,15 +248,7 @@ void BlockLives::live_on(LiveSlot& slot, const Event& event, const Caller& calle
   after.known = true;
   after.size = event.size;
   after.thread = caller.thread;
-  if (!was_live) {
-    after.origin = Origin::realloc;
-    if (slot.noted) {  // calls that ended a block here before this one cannot have ended this one
-      AddressNotes& note = notes(slot);
-      for (const Ending& owed : note.debts) tell_unknown(slot.address, owed, slot.lived, now);
-      note.debts.clear();
-      tidy(slot);
-    }
-  }
+  if (!was_live) after.origin = Origin::realloc;
   table_.begin_life(slot, after);
   if (!was_live && slot.noted) wake(slot);
   for (Observer* observer : observers_) observer->resized(before, after, caller.thread, now);
@@ -296,42 +301,44 @@ void BlockLives::wake(LiveSlot& slot) {
   tidy(slot);
 }
 
-void BlockLives::expire(std::uint64_t address, Tick high) {
-  if (high < kEndless - settings_.patience) expiries_.push({high + settings_.patience, address});
-}
+void BlockLives::expire(std::uint64_t address, Tick high) { expiries_.push({high, address}); }
 
-void BlockLives::settle_until(Tick now) {
-  while (!expiries_.empty() && expiries_.top().at < now) {
+void BlockLives::settle(Tick passed, Tick now) {
+  while (!expiries_.empty() && expiries_.top().at < passed) {
     const std::uint64_t address = expiries_.top().address;
     expiries_.pop();
-    settle_address(address, now, false);
+    settle_address(address, passed, now);
   }
 }
 
-void BlockLives::settle_address(std::uint64_t address, Tick now, bool everything) {
+void BlockLives::settle_address(std::uint64_t address, Tick passed, Tick now) {
   const auto found = notes_.find(address);
   if (found == notes_.end()) return;
   LiveSlot& slot = table_.at(address);
-  auto over = [&](Tick high) {
-    return everything || (high < kEndless - settings_.patience && high + settings_.patience < now);
-  };
-  std::erase_if(found->second.loans, [&](const Loan& loan) { return over(loan.high); });
+  std::erase_if(found->second.loans, [&](const Loan& loan) { return loan.high < passed; });
   std::vector<Ending> unknown;
   std::erase_if(found->second.debts, [&](const Ending& owed) {
-    if (!over(owed.high)) return false;
+    if (owed.high >= passed) return false;
     unknown.push_back(owed);
     return true;
   });
-  const bool lived = slot.lived;
   tidy(slot);
-  for (const Ending& owed : unknown) tell_unknown(address, owed, lived, now);
+  for (const Ending& owed : unknown) {
+    if (slot.live && settings_.complete()) {
+      const Block block = slot.block();
+      table_.end_life(slot);
+      tell_end(block, owed, now);
+    } else {
+      tell_unknown(address, owed, slot.lived, now);
+    }
+  }
 }
 
 void BlockLives::settle_all(Tick now) {
   std::vector<std::uint64_t> addresses;
   for (const auto& [address, note] : notes_) addresses.push_back(address);
   std::sort(addresses.begin(), addresses.end());
-  for (const std::uint64_t address : addresses) settle_address(address, now, true);
+  for (const std::uint64_t address : addresses) settle_address(address, kEndless, now);
   expiries_ = {};
 }
 

@@ -5,9 +5,10 @@
 // waiting leads nowhere the order within the windows of time was estimated wrong, or events are missing, and one of these
 // rules makes it fit. None of them ever shows an address live twice, and each call is told exactly once.
 //
-//   debt   An end where no block lives is kept untold. The next allocation there, if it is another thread's and the
-//          windows overlap, came first in truth: its block lives for no time, and the debt is settled. (Never an
-//          allocation of the same thread: a thread's own order is exact.) Else the end is unknown.
+//   debt   An end where no block lives is kept untold. An allocation there that comes later, of another thread and with a
+//          window that overlaps, came first in truth: its block lives for no time, and the debt is settled. (Never an
+//          allocation of the same thread: a thread's own order is exact.) When no such allocation can come any more,
+//          the end is unknown; but while every call is in the trace, it is kept until it meets a loan.
 //   swap   A debt on an address whose last block was ended by a call with a later window: this call ended that block,
 //          and the later call becomes the debt. Without this rule a burst of quick hand-overs makes all later joins
 //          wrong by one.
@@ -47,7 +48,10 @@ class BlockLives {
     bool one_thread = false;  // no repairs: order is exact
     bool lossy = false;       // events are known to be missing
     bool forked = false;
-    Tick patience = 0;  // how long after its window a debt or loan is kept
+    Tick patience = 0;  // how wrong estimates of time usually are
+    // Every call of the process is in the trace: each end belongs to a block in it. Then debts and loans are kept until
+    // they meet.
+    bool complete() const { return !lossy && !forked; }
   };
 
   BlockLives(std::vector<Observer*> observers, const Settings&);
@@ -68,10 +72,9 @@ class BlockLives {
   // Lanes whose wait is over since it was last emptied; by the caller.
   std::vector<LaneIndex>& woken() { return woken_; }
 
-  // Gives up debts and loans whose time is over.
-  void settle(Tick now) {
-    if (!expiries_.empty() && expiries_.top().at < now) settle_until(now);
-  }
+  // True: debts or loans may be over. No event to come lies before `passed`: gives up those that lie before it.
+  bool may_settle(Tick now) const { return !expiries_.empty() && expiries_.top().at < now; }
+  void settle(Tick passed, Tick now);
   void settle_all(Tick now);
 
   std::uint64_t repaired() const { return repaired_; }
@@ -90,7 +93,8 @@ class BlockLives {
   };
 
   Fit begin(const Event&, const Caller&, Tick now, bool force);
-  bool begin_noted(const Event&, const Caller&, const Block&, LiveSlot&, Tick now);
+  bool settle_debt(const Event&, const Caller&, const Block&, LiveSlot&, Tick now);
+  void end_early(LiveSlot&, const Caller&, Tick now);
   Fit end(const Event&, const Caller&, Tick now, bool force);
   bool repay(LiveSlot&, const Caller&);
   void owe(LiveSlot&, Ending);
@@ -107,8 +111,7 @@ class BlockLives {
   void tidy(LiveSlot&);
   void wake(LiveSlot&);
   void expire(std::uint64_t address, Tick high);
-  void settle_until(Tick now);
-  void settle_address(std::uint64_t address, Tick now, bool everything);
+  void settle_address(std::uint64_t address, Tick passed, Tick now);
 
   std::vector<Observer*> observers_;
   Settings settings_;

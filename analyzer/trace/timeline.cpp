@@ -116,11 +116,13 @@ struct Timeline::State {
   std::vector<std::unique_ptr<Lane>> lanes;  // as reader.threads(); nullptr: not begun or over
   std::vector<LaneIndex> starts;             // by first tick
   std::size_t next_start = 0;
+  Tick start_tick = kEndless;  // of starts[next_start]
   std::vector<LaneIndex> open;
   std::vector<LaneIndex> over;  // to be closed when nothing refers to them
   TurnQueue ready, deadlines;
 
   Tick now = 0;
+  Tick next_settle = 0;
   TimelineCounts counts;
   std::size_t next_snapshot = 0;
   Tick next_snapshot_tick = kEndless;
@@ -144,6 +146,7 @@ struct Timeline::State {
       if (!stream.pieces.empty()) starts.push_back(i);
     }
     std::stable_sort(starts.begin(), starts.end(), [&](LaneIndex left, LaneIndex right) { return start(left) < start(right); });
+    find_next_start();
     if (trace.snapshots()) next_snapshot_tick = trace.snapshot_tick(0);
   }
 
@@ -151,19 +154,21 @@ struct Timeline::State {
     BlockLives::Settings settings;
     settings.one_thread = trace.threads().size() < 2;
     settings.forked = trace.header().forked != 0;
-    settings.patience = 8 * trace.clock().ticks(kPatienceSeconds);
+    settings.patience = trace.clock().ticks(kPatienceSeconds);
     settings.lossy = trace.lost_events() != 0 || !trace.damage().empty();
     for (const ThreadStream& stream : trace.threads())
       for (const StreamPiece& piece : stream.pieces) settings.lossy |= piece.gap;
     return settings;
   }
 
+  void find_next_start() { start_tick = next_start < starts.size() ? start(starts[next_start]) : kEndless; }
   Tick start(LaneIndex lane) const { return reader.threads()[lane].pieces.front().first_tick; }
-  Tick next_start_tick() const { return next_start < starts.size() ? start(starts[next_start]) : kEndless; }
+  Tick next_start_tick() const { return start_tick; }
 
   // ---- lanes -----------------------------------------------------------------------------------------------------
   void open_lane() {
     const LaneIndex index = starts[next_start++];
+    find_next_start();
     auto lane = std::make_unique<Lane>(reader, reader.threads()[index], cursor_settings);
     if (!lane->cursor.open()) {
       closed_words += lane->cursor.words_read();
@@ -231,7 +236,16 @@ struct Timeline::State {
     if (tick <= now) return;
     while (next_snapshot_tick < tick) pass_snapshot();
     now = tick;
-    lives.settle(now);
+    if (lives.may_settle(now) && now >= next_settle) settle();
+  }
+
+  // Gives up what no event to come can explain: none lies before the windows at hand.
+  void settle() {
+    Tick passed = next_start_tick();
+    for (const LaneIndex index : open)
+      if (!lanes[index]->cursor.done()) passed = std::min(passed, lanes[index]->cursor.low());
+    lives.settle(passed, now);
+    next_settle = now + patience;
   }
 
   void pass_snapshot() {
@@ -248,7 +262,7 @@ struct Timeline::State {
     Caller caller;
     caller.thread = lane.thread;
     caller.low = lane.cursor.low();
-    caller.high = lane.cursor.high();
+    caller.high = std::min(lane.cursor.high(), kEndless - 1);  // before the end of all
     caller.alone = open.size() == 1 && next_start_tick() > caller.high;
     caller.moving = &lane.moving;
     return caller;
