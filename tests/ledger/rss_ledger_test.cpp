@@ -1,0 +1,236 @@
+#include "analyzer/ledger/rss_ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/model/world.h"
+
+namespace heapspy::test {
+namespace {
+
+using ledger::PartKind;
+using ledger::RssLedger;
+using model::Moment;
+
+constexpr std::uint64_t kPage = 4096;
+
+void add(Moment& moment, trace::Mapping m) {
+  moment.rss_bytes = moment.rss_bytes.value_or(0) + m.rss_bytes;
+  moment.mappings.push_back(std::move(m));
+}
+
+trace::Mapping file(std::uint64_t start, std::uint64_t end, std::uint64_t rss, std::string name, std::uint64_t inode) {
+  trace::Mapping m = mapping(start, end, rss, std::move(name));
+  m.inode = inode;
+  m.anonymous_bytes = 0;
+  m.write = false;
+  return m;
+}
+
+model::MappingShare share(std::uint32_t index, model::ResidentParts parts) { return {index, parts, 0}; }
+
+void expect_sum(const RssLedger& ledger) {
+  std::uint64_t sum = 0;
+  for (const ledger::Part& part : ledger.parts) sum += part.bytes;
+  EXPECT_EQ(sum, ledger.total_bytes);
+}
+
+TEST(RssLedger, IsEmptyWithoutASnapshot) {
+  const RssLedger ledger = ledger::rss_ledger(Moment{});
+  EXPECT_TRUE(ledger.parts.empty());
+  EXPECT_EQ(ledger.total_bytes, 0u);
+}
+
+TEST(RssLedger, PutsEveryMappingIntoItsPart) {
+  Moment moment;
+  moment.heap.process.in_use_bytes = 0;
+  moment.heap.process.resident_bytes = 0;
+  add(moment, mapping(0x555500000000, 0x555500100000, 100 * kPage, "[heap]"));
+  trace::Mapping code = file(0x7f0000000000, 0x7f0000100000, 50 * kPage, "/usr/lib/libc.so.6", 12);
+  code.execute = true;
+  add(moment, code);
+  trace::Mapping data = file(0x7f0000100000, 0x7f0000102000, 2 * kPage, "/usr/lib/libc.so.6", 12);
+  data.write = true;
+  add(moment, data);
+  add(moment, mapping(0x7f0000102000, 0x7f0000110000, 3 * kPage));  // its bss
+  trace::Mapping guard = mapping(0x7f0010000000, 0x7f0010001000, 0);
+  guard.read = guard.write = false;
+  add(moment, guard);
+  add(moment, mapping(0x7f0010001000, 0x7f0010801000, 5 * kPage));  // a thread's stack
+  moment.stack_addresses = {0x7f0010800f00};
+  trace::Mapping shared = file(0x7f0020000000, 0x7f0020100000, 7 * kPage, "/dev/shm/x", 13);
+  shared.shared = shared.write = true;
+  add(moment, shared);
+  trace::Mapping trace_file = file(0x7f0030000000, 0x7f0030100000, 11 * kPage, "/tmp/heapspy.a.1.2.hspy", 14);
+  trace_file.shared = trace_file.write = true;
+  add(moment, trace_file);
+  trace::Mapping recorder = file(0x7f0040000000, 0x7f0040010000, 13 * kPage, "/opt/lib/libheapspy.so", 15);
+  recorder.execute = true;
+  add(moment, recorder);
+  add(moment, mapping(0x7f0050000000, 0x7f0050100000, 17 * kPage));  // anonymous, nobody's
+  moment.recorder_bytes = 4 * kPage;
+  add(moment, mapping(0x7ffff0000000, 0x7ffff0021000, 19 * kPage, "[stack]"));
+  moment.heap.shares = {share(0, {10 * kPage, 1 * kPage, 20 * kPage, 40 * kPage, 29 * kPage})};
+
+  const RssLedger ledger = ledger::rss_ledger(moment);
+  EXPECT_EQ(ledger.total_bytes, 227 * kPage);
+  expect_sum(ledger);
+  EXPECT_EQ(ledger.bytes(PartKind::malloc_live), 10 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::malloc_overhead), 1 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::malloc_pinned), 20 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::malloc_trimmable), 40 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::malloc_cached), 29 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::files), 55 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::thread_stacks), 24 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::shared_memory), 7 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::heapspy), (11 + 13 + 4) * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::other), 13 * kPage);
+  EXPECT_EQ(ledger.parts.size(), ledger::kParts - 2);  // no JVM
+  EXPECT_TRUE(ledger.notes.empty());
+}
+
+TEST(RssLedger, ATraceOfAnyNameIsHeapspys) {
+  Moment moment;
+  trace::Mapping mapped = file(0x7f0030000000, 0x7f0030100000, 11 * kPage, "/data/odd-name", 14);
+  mapped.shared = mapped.write = true;
+  add(moment, mapped);
+  EXPECT_EQ(ledger::rss_ledger(moment, "/data/odd-name").bytes(PartKind::heapspy), 11 * kPage);
+  EXPECT_EQ(ledger::rss_ledger(moment).bytes(PartKind::heapspy), 0u);
+}
+
+TEST(RssLedger, PagesTouchedAfterSmapsWasReadDoNotExceedIt) {
+  Moment moment;
+  add(moment, mapping(0x555500000000, 0x555500100000, 10 * kPage, "[heap]"));
+  moment.heap.shares = {share(0, {4 * kPage, 1 * kPage, 3 * kPage, 5 * kPage, 2 * kPage})};  // 15 pages
+  const RssLedger ledger = ledger::rss_ledger(moment);
+  expect_sum(ledger);
+  EXPECT_EQ(ledger.total_bytes, 10 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::malloc_live), 4 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::malloc_trimmable), 2 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::malloc_cached), 0u);
+}
+
+TEST(RssLedger, PagesThatNobodyCountedAreOther) {
+  Moment moment;
+  add(moment, mapping(0x555500000000, 0x555500100000, 10 * kPage, "[heap]"));
+  moment.heap.shares = {share(0, {4 * kPage, 0, 0, 0, 0})};
+  EXPECT_EQ(ledger::rss_ledger(moment).bytes(PartKind::other), 6 * kPage);
+}
+
+TEST(RssLedger, UnsplitHeapsOfAForkedChildAreOtherWithANote) {
+  Moment moment;
+  moment.heap.process.in_use_bytes = 1;
+  moment.heap.process.resident_bytes = 1;
+  add(moment, mapping(0x555500000000, 0x555500100000, 10 * kPage, "[heap]"));
+  moment.heap.shares = {{0, {kPage, 0, 0, 0, 0}, 9 * kPage}};
+  const RssLedger ledger = ledger::rss_ledger(moment);
+  EXPECT_EQ(ledger.bytes(PartKind::malloc_live), kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::other), 9 * kPage);
+  ASSERT_EQ(ledger.notes.size(), 1u);
+  EXPECT_NE(ledger.notes[0].find("before fork"), std::string::npos);
+}
+
+// The layout of a JVM of version 17 with -Xmx192m: heap below 4 GiB; metaspace, archive and class space in one row, then
+// an arena of glibc without a gap.
+class Jvm : public testing::Test {
+ protected:
+  Moment moment;
+  void SetUp() override {
+    moment.heap.process.in_use_bytes = 0;
+    moment.heap.process.resident_bytes = 0;
+    add(moment, mapping(0xf4000000, 0x100000000, 1000 * kPage));
+    none(0x7fd9b0021000, 0x7fd9b4000000);
+    add(moment, mapping(0x7fd9b7000000, 0x7fd9b71a0000, 100 * kPage));
+    none(0x7fd9b71a0000, 0x7fd9b7400000);
+    add(moment, mapping(0x7fd9b7400000, 0x7fd9b7a60000, 200 * kPage));
+    none(0x7fd9b7a60000, 0x7fd9bb000000);
+    trace::Mapping archive = file(0x7fd9bb000000, 0x7fd9bbbc7000, 300 * kPage, "/usr/lib/jvm/lib/server/classes.jsa", 9);
+    archive.write = true;
+    add(moment, archive);
+    none(0x7fd9bbbc7000, 0x7fd9bc000000);
+    add(moment, mapping(0x7fd9bc000000, 0x7fd9bc140000, 40 * kPage));
+    none(0x7fd9bc140000, 0x7fd9fc000000);
+    add(moment, mapping(0x7fd9fc000000, 0x7fd9fc021000, 9 * kPage));
+    none(0x7fd9fc021000, 0x7fda00000000);
+    moment.heaps = {{0x7fd9fc000000, 0x7fd9fc000030, 0, 0x21000, 0, 0}};
+    trace::Mapping code = mapping(0x7fda19400000, 0x7fda19670000, 50 * kPage);
+    code.execute = true;
+    add(moment, code);
+    trace::Mapping library = file(0x7fda35c6e000, 0x7fda35cd3000, 60 * kPage, "/usr/lib/jvm/lib/server/libjvm.so", 10);
+    library.execute = true;
+    add(moment, library);
+  }
+  void none(std::uint64_t start, std::uint64_t end) {
+    trace::Mapping m = mapping(start, end, 0);
+    m.read = m.write = false;
+    add(moment, m);
+  }
+};
+
+TEST_F(Jvm, HasItsHeapMetaspaceAndCodeInPartsOfTheirOwn) {
+  const RssLedger ledger = ledger::rss_ledger(moment);
+  EXPECT_EQ(ledger.bytes(PartKind::java_heap), 1000 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::java_code), (100 + 200 + 300 + 40 + 50) * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::files), 60 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::other), 9 * kPage);  // the arena, of which no share was given
+  expect_sum(ledger);
+  EXPECT_TRUE(ledger.notes.empty());
+}
+
+TEST_F(Jvm, SaysSoWhenTheHeapIsNotRecognised) {
+  moment.mappings.erase(moment.mappings.begin());
+  add(moment, mapping(0x7fe000000000, 0x7fe200000000, 1000 * kPage));
+  moment.rss_bytes = *moment.rss_bytes - 1000 * kPage;
+  const RssLedger ledger = ledger::rss_ledger(moment);
+  EXPECT_EQ(ledger.bytes(PartKind::java_heap), 0u);
+  EXPECT_EQ(ledger.bytes(PartKind::other), 1009 * kPage);
+  ASSERT_EQ(ledger.notes.size(), 1u);
+  EXPECT_NE(ledger.notes[0].find("Java heap"), std::string::npos);
+}
+
+TEST_F(Jvm, ProgramsWithoutOneHaveNoJavaParts) {
+  moment.mappings.pop_back();
+  moment.rss_bytes = *moment.rss_bytes - 60 * kPage;
+  const RssLedger ledger = ledger::rss_ledger(moment);
+  for (const ledger::Part& part : ledger.parts)
+    EXPECT_TRUE(part.kind != PartKind::java_heap && part.kind != PartKind::java_code);
+  expect_sum(ledger);
+}
+
+TEST(RssLedger, SumsExactlyWhateverTheInput) {
+  std::mt19937_64 random(3);
+  const char* names[] = {"",        "[heap]", "[stack]", "/lib/a.so",       "/dev/shm/b", "/x/libjvm.so",
+                         "/t.hspy", "/a.jsa", "[vdso]",  "/memfd:java_heap"};
+  for (int round = 0; round < 2000; round++) {
+    Moment moment;
+    std::uint64_t at = random() % 2 ? 0x10000000 : 0x7f0000000000;
+    for (std::uint32_t i = 0; i < 1 + random() % 30; i++) {
+      const std::uint64_t pages = 1 + random() % 20000;
+      at += random() % 3 ? 0 : (random() % 100) * kPage;
+      trace::Mapping m = mapping(at, at + pages * kPage, random() % (pages + 1) * kPage, names[random() % std::size(names)]);
+      m.inode = m.name.starts_with('/') ? 1 + random() % 5 : 0;
+      m.read = random() % 8;
+      m.write = random() % 4;
+      m.execute = random() % 4 == 0;
+      m.shared = random() % 4 == 0;
+      at = m.end;
+      if (random() % 3 == 0) moment.stack_addresses.push_back(m.end - 8);
+      if (random() % 3 == 0) moment.heaps.push_back({m.start, m.start + 0x30, 0, kPage, 0, 0});
+      if (random() % 2) {
+        const auto some = [&] { return random() % (pages * kPage); };
+        moment.heap.shares.push_back({i, {some(), some(), some(), some(), some()}, random() % 2 ? some() : 0});
+      }
+      add(moment, std::move(m));
+    }
+    moment.recorder_bytes = random() % (1 << 24);
+    if (random() % 10 == 0) moment.rss_bytes = random() % (1ull << 33);  // a damaged snapshot
+    const RssLedger ledger = ledger::rss_ledger(moment);
+    EXPECT_EQ(ledger.total_bytes, *moment.rss_bytes);
+    expect_sum(ledger);
+    for (const ledger::Part& part : ledger.parts) ASSERT_LE(part.bytes, ledger.total_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace heapspy::test
