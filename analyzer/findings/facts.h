@@ -79,6 +79,7 @@ struct Facts {
   // Of the whole run.
   double end_s = 0;
   std::uint64_t end_live_bytes = 0;
+  std::uint64_t peak_live_bytes = 0;
   std::uint64_t bytes_allocated = 0;
   std::vector<PointFacts> timeline;  // by time
   std::vector<SizeFacts> sizes_at_end;

@@ -22,7 +22,9 @@ struct Finding {
   std::uint64_t bytes = 0;  // that this verdict explains; resident, but for `leak` (live) and `many_mappings` (page tables)
   // Kinds that count the same bytes under another aspect: this one is "of these". Empty: no other counts them.
   std::vector<std::string> part_of;
-  std::string text;  // sentences; names in it are data and may hold any bytes
+  std::string moment;      // when: "at the end (1.8 s)"; "" where it is about the whole run
+  bool whole_run = false;  // set by verdicts that look at more than one moment
+  std::string text;        // sentences; names in it are data and may hold any bytes
   // The exact setting or command, only where its saving was predicted from the model or measured by a trial.
   std::optional<std::string> fix;
   std::optional<std::uint64_t> fix_saves_bytes;

@@ -65,6 +65,7 @@ std::optional<Finding> leak(const Facts& facts) {
   finding.title = "Leak";
   finding.severity = severity_of(facts, growth);
   finding.bytes = growth;
+  finding.whole_run = true;
   finding.text = fmt::format("Live memory grows steadily to the end, by {} a second (from {} at {} to {} at {}).",
                              bytes_text(static_cast<std::uint64_t>(line.slope)), bytes_text(first),
                              seconds_text(points.front().time_s), bytes_text(end), seconds_text(facts.end_s));

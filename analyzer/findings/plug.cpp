@@ -18,14 +18,14 @@ std::optional<Finding> plug(const Facts& facts) {
   finding.title = "Plugged heap";
   finding.severity = severity_of(facts, bytes);
   finding.bytes = bytes;
+  std::string whose = block.thread.empty() ? "" : "thread " + block.thread;
+  if (block.age_s) whose += (whose.empty() ? "" : ", ") + seconds_text(*block.age_s) + " old";
   finding.text = fmt::format(
-      "One live block of {} at 0x{:x}{}{} is the plug of {}: of the {} of free memory under it nothing can leave by shrinking "
-      "the "
-      "heap while it lives.",
-      plural_text(block.block_bytes, "byte", "bytes"), block.address,
-      block.thread.empty() ? "" : " (thread " + block.thread + ")",
-      block.age_s ? ", " + seconds_text(*block.age_s) + " old," : "", arena->main ? "the main heap" : arena->label,
-      bytes_text(block.free_below_bytes));
+      "One live block of {} at 0x{:x}{} is the plug of {}: none of the {} of free memory under it can leave by shrinking the "
+      "heap "
+      "while it lives.",
+      plural_text(block.block_bytes, "byte", "bytes"), block.address, whose.empty() ? "" : " (" + whose + ")",
+      arena->main ? "the main heap" : arena->label, bytes_text(block.free_below_bytes));
   finding.fix = facts.running ? fmt::format("heapspy trim {}", facts.pid) : std::string("malloc_trim(0) at that moment");
   finding.fix_saves_bytes = bytes;
   finding.cost = "malloc_trim holds each arena's lock in turn; memory used again costs page faults";

@@ -5,6 +5,12 @@
 #include "analyzer/findings/verdicts.h"
 
 namespace heapspy::findings {
+namespace {
+
+// Live bytes below this share of their peak: whatever is kept, the program does not hold it.
+constexpr double kFallen = 0.5;
+
+}  // namespace
 
 std::optional<Finding> retained(const Facts& facts) {
   if (!facts.glibc) return std::nullopt;
@@ -24,11 +30,12 @@ std::optional<Finding> retained(const Facts& facts) {
   finding.title = "Retained";
   finding.severity = severity_of(facts, bytes);
   finding.bytes = bytes;
-  finding.text = fmt::format("Whole free pages that glibc keeps, in {}", plural_text(arenas, "arena", "arenas"));
+  finding.text = "Whole free pages that glibc keeps, in ";
   if (arenas > 1)
-    finding.text += fmt::format(" (most in {}, {})", largest->label, bytes_text(*largest->trimmable_bytes));
+    finding.text +=
+        fmt::format("{} arenas (most in {}, {})", count_text(arenas), largest->label, bytes_text(*largest->trimmable_bytes));
   else
-    finding.text += fmt::format(" ({})", largest->label);
+    finding.text += largest->main ? "the main heap" : largest->label;
   finding.text += ". By itself glibc returns only the end of a heap, once that is larger than the trim threshold";
   if (facts.trim_threshold_setting)
     finding.text += fmt::format(" (here {}).", *facts.trim_threshold_setting);
@@ -37,6 +44,9 @@ std::optional<Finding> retained(const Facts& facts) {
         ", and it raises this threshold (128 KiB at first, 64 MiB at most) to twice the largest mapped block ever freed, "
         "unless "
         "it is set before start.";
+  if (facts.live_bytes && static_cast<double>(*facts.live_bytes) < kFallen * static_cast<double>(facts.peak_live_bytes))
+    finding.text += fmt::format(" Live memory had fallen from {} to {}: this is not a leak.", bytes_text(facts.peak_live_bytes),
+                                bytes_text(*facts.live_bytes));
   finding.fix = facts.running ? fmt::format("heapspy trim {}", facts.pid) : std::string("malloc_trim(0) at that moment");
   finding.fix_saves_bytes = bytes;
   finding.cost = "malloc_trim holds each arena's lock in turn; memory used again costs page faults";

@@ -33,4 +33,8 @@ inline constexpr std::optional<Finding> (*kVerdicts[])(const Facts&) = {
 // All that apply, most bytes first.
 std::vector<Finding> judge(const Facts&);
 
+// The verdicts of two moments as one list: of each kind those of the moment where it is larger, at a tie of `other`. Each
+// says its moment.
+std::vector<Finding> larger_of(std::vector<Finding> one, std::vector<Finding> other);
+
 }  // namespace heapspy::findings

@@ -32,11 +32,18 @@ std::string threads_text(const Report& report, const ArenaReport& arena) {
   return text;
 }
 
+std::uint64_t free_in(const std::vector<ArenaReport>& arenas) {
+  std::uint64_t sum = 0;
+  for (const ArenaReport& arena : arenas)
+    sum += arena.trimmable_bytes.value_or(0) + arena.pinned_bytes.value_or(0) + arena.cached_bytes.value_or(0);
+  return sum;
+}
+
 }  // namespace
 
-// The arenas at the moment that the findings are about.
+// The arenas at the moment of the report, or at the end where they hold more free memory then.
 Lines arena_lines(const Report& report, const Screen& screen, std::size_t top, bool with_threads) {
-  const bool end = report.findings_at.why == "end" && report.at.why != "end";
+  const bool end = report.at.why == "peak" && free_in(report.arenas_at_end) >= free_in(report.arenas);
   const std::vector<ArenaReport>& all = end ? report.arenas_at_end : report.arenas;
   if (all.empty()) return {};
   std::vector<const ArenaReport*> arenas;

@@ -304,6 +304,8 @@ findings::Facts facts_of(const Report& report, const Figures& figures, const Mom
     facts.pinners.push_back({thread_name(pin.thread), pin.bytes, pin.blocks});
   facts.end_s = report.process.duration_s.value_or(0);
   facts.end_live_bytes = report.totals.live_bytes;
+  facts.peak_live_bytes = report.totals.peak_live_bytes;
+  facts.live_bytes = moment.live_bytes;
   facts.bytes_allocated = report.totals.bytes_allocated;
   for (const PointReport& point : report.timeline)
     if (point.live_bytes) facts.timeline.push_back({point.time_s, *point.live_bytes});
@@ -313,14 +315,6 @@ findings::Facts facts_of(const Report& report, const Figures& figures, const Mom
 }
 
 ThreadReport* find_thread(Report& report, std::uint32_t id) { return const_cast<ThreadReport*>(thread_with_id(report, id)); }
-
-// Of peak and end, the one with more free memory, since that is what the verdicts are about: a program that has freed
-// what it held at the peak may keep it all to the end, and one that is done may have given everything back.
-const Moment& telling_moment(const Moment& peak, const Moment& end) {
-  const std::uint64_t at_peak = peak.heap.process.parts ? peak.heap.process.parts->free() : 0;
-  const std::uint64_t at_end = end.heap.process.parts ? end.heap.process.parts->free() : 0;
-  return at_end >= at_peak && end.rss_bytes ? end : peak;
-}
 
 }  // namespace
 
@@ -359,10 +353,12 @@ Report build_report(const Reader& reader, const Figures& figures, const BuildOpt
     report.arenas_at_end = arenas_report(*end, reader.clock());
     report.rss_at_end = rss_report(*end, reader.path());
   }
-  if (const Moment* told = options.verdicts_at_moment || !peak || !end ? at : &telling_moment(*peak, *end)) {
-    report.findings_at = moment_report(*told);
-    report.findings = findings::judge(facts_of(report, figures, *told, reader));
-  }
+  const auto judged = [&](const Moment& moment) { return findings::judge(facts_of(report, figures, moment, reader)); };
+  // A program may hold to the end what it freed after its peak, or give everything back before its end: both are told.
+  if (!options.verdicts_at_moment && peak && end)
+    report.findings = findings::larger_of(judged(*peak), judged(*end));
+  else if (at)
+    report.findings = judged(*at);
   report.trace = trace_report(reader, figures);  // last: damage is found while events are read
   return report;
 }

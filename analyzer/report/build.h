@@ -14,7 +14,8 @@ struct BuildOptions {
   // Where `arenas` and `rss` are taken: the snapshot of highest RSS, the end, or `at_seconds` where that is given.
   enum class At { peak, end } at = At::peak;
   std::optional<double> at_seconds;
-  // The verdicts are about `at` alone. Else they are about the peak or the end, whichever holds more free memory.
+  // The verdicts are about that moment alone. Else they are about the peak and the end, each kind about the moment where
+  // it is larger.
   bool verdicts_at_moment = false;
   std::function<void(double)> progress;  // share done, 0 to 1
 };

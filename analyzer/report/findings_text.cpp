@@ -28,13 +28,12 @@ void add_labelled(Lines& lines, const char* label, const std::string& text) {
 std::string finding_headline(const findings::Finding& finding) {
   std::string line = printable(finding.title);
   if (finding.bytes > 0) line += ", " + findings::bytes_text(finding.bytes) + (finding.part_of.empty() ? "" : " of it");
+  if (!finding.moment.empty()) line += " " + finding.moment;
   return line;
 }
 
 Lines findings_lines(const Report& report, const Screen& screen) {
   Lines lines = {heading("What this means", screen)};
-  if (!report.findings.empty())
-    lines[0] = heading("What this means, with figures " + moment_of_rss_text(report.findings_at), screen);
   if (report.findings.empty()) {
     lines.emplace_back(report.rss.total_bytes || report.rss_at_end.total_bytes
                            ? "  Nothing stands out: no part that some setting, trim or fix could return is worth a change."

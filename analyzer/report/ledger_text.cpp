@@ -32,9 +32,12 @@ Lines ledger_lines(const Report& report, const Screen& screen) {
   const RssReport& end = report.rss_at_end;
   if (!rss.total_bytes)
     return {"RSS is not known: the trace holds no snapshot of the process (HEAPSPY_SNAPSHOT=off, or it ended too early)."};
+  // The snapshot at exit may be the one of highest RSS.
+  const bool same = report.at.why == "peak" && report.at.time_s && report.at.time_s == report.end_at.time_s;
   const bool both = end.total_bytes && report.at.why != "end" && report.at.time_s != report.end_at.time_s;
 
-  std::vector<std::string> headings = {"RSS", moment_text(report.at), ""};
+  std::vector<std::string> headings = {
+      "RSS", same ? "at its peak and the end (" + findings::seconds_text(*report.at.time_s) + ")" : moment_text(report.at), ""};
   std::vector<std::string> total = {"  total", findings::bytes_text(*rss.total_bytes), ""};
   if (both) {
     headings.insert(headings.end(), {moment_text(report.end_at), ""});
@@ -66,6 +69,9 @@ Lines ledger_lines(const Report& report, const Screen& screen) {
   }
   Lines lines = table.lines(kWidth);
   lines[0] = heading(lines[0], screen);
+  if (report.at.why == "peak" && report.process.peak_rss_bytes && *report.process.peak_rss_bytes > *rss.total_bytes)
+    lines.push_back(fmt::format("  (between snapshots RSS was {} once: the kernel's high-water mark)",
+                                findings::bytes_text(*report.process.peak_rss_bytes)));
   add_notes(lines, rss);
   return lines;
 }

@@ -146,8 +146,6 @@ struct Report {
   std::vector<ArenaReport> arenas_at_end;
   RssReport rss_at_end;
   std::vector<PointReport> timeline;
-  // The moment that the findings are about: `at` or the end.
-  MomentReport findings_at;
   std::vector<findings::Finding> findings;  // most bytes first
 };
 

@@ -149,6 +149,7 @@ Json finding_json(const findings::Finding& finding) {
           {"cost", maybe(finding.cost)},
           {"evidence", std::move(evidence)},
           {"title", finding.title},
+          {"moment", finding.moment.empty() ? Json() : Json(finding.moment)},
           {"part_of", finding.part_of},
           {"fix_saves_bytes", maybe(finding.fix_saves_bytes)},
           {"to_try", maybe(finding.to_try)}};
@@ -187,7 +188,6 @@ Json report_json(const Report& report) {
   json["end"] = {{"at", moment_json(report.end_at)},
                  {"arenas", list_json(report.arenas_at_end, arena_json)},
                  {"rss", rss_json(report.rss_at_end)}};
-  json["findings_at"] = moment_json(report.findings_at);
   return json;
 }
 

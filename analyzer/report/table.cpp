@@ -38,9 +38,8 @@ std::vector<std::string> Table::lines(std::size_t width) const {
     std::string line = left(row[0], widths[0]);
     for (std::size_t i = 1; i < row.size(); i++)
       line += std::string(kGap, ' ') + (left_[i] ? left(row[i], widths[i]) : right(row[i], widths[i]));
-    if (columns(line) > width) line = fit(line, width);
     trim_end(line);
-    result.push_back(std::move(line));
+    result.push_back(fit(line, width));
   }
   return result;
 }

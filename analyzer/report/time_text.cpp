@@ -79,8 +79,8 @@ Lines time_lines(const Report& report, const Screen& screen, std::size_t top) {
   Table table({"Over time", "RSS", "system", "live", "pinned"});
   for (const std::size_t i : chosen(points, top)) {
     const PointReport& point = points[i];
-    table.add({"  " + findings::seconds_text(point.time_s), bytes_or_unknown(point.rss_bytes),
-               bytes_or_unknown(point.system_bytes), bytes_or_unknown(point.live_bytes), bytes_or_unknown(point.pinned_bytes)});
+    table.add({fmt::format("  {:.3f} s", point.time_s), bytes_or_unknown(point.rss_bytes), bytes_or_unknown(point.system_bytes),
+               bytes_or_unknown(point.live_bytes), bytes_or_unknown(point.pinned_bytes)});
   }
   return table.lines(kWidth);
 }

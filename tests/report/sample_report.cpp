@@ -86,12 +86,12 @@ Report sample_report() {
                      {9.5, 62 * kMiB, std::nullopt, std::nullopt, std::nullopt},
                      {9.8, 60 * kMiB, 500 * kMiB, 752 * kMiB, 88 * kMiB},
                      {14.2, 31 * kMiB, 480 * kMiB, 517 * kMiB, 70 * kMiB}};
-  report.findings_at = {9.8, "peak"};
   findings::Finding retained;
   retained.kind = "retained";
   retained.title = "Retained";
   retained.severity = findings::Severity::high;
   retained.bytes = 375 * kMiB;
+  retained.moment = "at the RSS peak (9.8 s)";
   retained.text = "Whole free pages that glibc keeps, in 16 arenas.";
   retained.fix = "malloc_trim(0) at that moment";
   retained.fix_saves_bytes = 375 * kMiB;
@@ -104,6 +104,7 @@ Report sample_report() {
   growth.severity = findings::Severity::medium;
   growth.bytes = 210 * kMiB;
   growth.part_of = {"retained", "pinned"};
+  growth.moment = "at the end (14.2 s)";
   growth.text = "Threads named zip-storm-worker-# use little.";
   growth.evidence = {{"thread_names", std::vector<std::string>{"zip-storm-worker-#"}}, {"ratio", 0.5}, {"set", false}};
   report.findings = {retained, growth};
