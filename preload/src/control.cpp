@@ -115,6 +115,7 @@ void start_helper_if_useful() {
   pthread_attr_setstack(&attributes, stack, kStackBytes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_t thread;
+  MakingOwnThread making;
   pthread_create(&thread, &attributes, help, nullptr);
   pthread_attr_destroy(&attributes);
 }

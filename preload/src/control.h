@@ -9,7 +9,7 @@
 
 namespace heapspy::control {
 
-// At a thread's first event; outside of Busy, because pthread_create allocates and these allocations are events.
+// At a thread's first event.
 void start_helper_if_useful();
 // A thread that has allocated serves what was asked, where there is no helper. Outside every recorder lock.
 void serve_if_asked();

@@ -49,6 +49,8 @@ HEAPSPY_EXPORT void free(void* block) {
 }
 
 HEAPSPY_EXPORT void* calloc(size_t count, size_t each) {
+  // The loader's, for the recorder's helper thread: no block of the program's, so neither an event nor the allocator's.
+  if (HEAPSPY_UNLIKELY(tls.state == &own_thread_state)) return bootstrap::allocate(count * each);
   void* block = next_allocator.calloc(count, each);
   size_t bytes;
   if (HEAPSPY_UNLIKELY(__builtin_mul_overflow(count, each, &bytes))) bytes = SIZE_MAX;

@@ -190,6 +190,7 @@ bool half_is_full(const ThreadState& thread) {
 
 constinit ThreadState shut_state = stand_in(Life::shut);
 constinit ThreadState guarded_state = stand_in(Life::guarded);
+constinit ThreadState own_thread_state = stand_in(Life::guarded);
 constinit ThreadState never_state = stand_in(Life::never);
 constinit thread_local Tls tls __attribute__((tls_model("initial-exec"))) = {&unborn_state, 0};
 
@@ -222,7 +223,7 @@ ThreadState* make_room() {
   }
   tls.state = to_be;
   if (thread) {
-    // Both may allocate: as events like any other, so not shut.
+    // May allocate: as an event like any other, so not shut.
     if (have_thread_end_key) pthread_setspecific(thread_end_key, thread);
     control::start_helper_if_useful();
   }

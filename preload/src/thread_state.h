@@ -74,6 +74,8 @@ constexpr ThreadState stand_in(Life life) {
 }
 
 extern ThreadState shut_state, guarded_state, never_state;
+// While the recorder makes a thread of its own; guarded, and calloc is served from the bootstrap arena.
+extern ThreadState own_thread_state;
 
 // The thread's events pass through, unrecorded, while one of these is in scope. Nests.
 class StandIn {
@@ -95,6 +97,10 @@ class StandIn {
 class Shut : StandIn {
  public:
   Shut() : StandIn(shut_state) {}
+};
+class MakingOwnThread : StandIn {
+ public:
+  MakingOwnThread() : StandIn(own_thread_state) {}
 };
 class Guarded : StandIn {
  public:
