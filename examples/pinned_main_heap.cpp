@@ -67,6 +67,5 @@ int main(int argc, char** argv) {
   stage::say("the export is done");
 
   stage::hold(arguments);
-  for (Session* session : sessions) std::free(session);
-  stage::say("sessions closed");
+  stage::keep(sessions.data());  // the sessions live to the end
 }

@@ -50,5 +50,5 @@ int main(int argc, char** argv) {
   stage::say("blocks freed, index entries alive");
 
   stage::hold(arguments);
-  for (char* entry : entries) std::free(entry);
+  stage::keep(entries.data());  // they live to the end
 }

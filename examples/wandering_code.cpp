@@ -64,5 +64,4 @@ int main(int argc, char** argv) {
   }
 
   stage::hold(arguments);
-  for (void* at : code) munmap(at, kBytes);
 }
