@@ -10,6 +10,7 @@
 #include <ctime>
 #include <memory>
 #include <optional>
+#include <regex>
 
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/message.h"
@@ -20,23 +21,36 @@
 #include "analyzer/process/program_file.h"
 #include "analyzer/report/build.h"
 #include "analyzer/report/summary.h"
+#include "analyzer/trial/settings.h"
 
 namespace heapspy::cli {
 namespace {
 
-// The settings that have a flag: --name VALUE sets HEAPSPY_NAME. `accepted` empty: the recorder judges the value.
+// "" for a value that the recorder would read, else what it accepts.
+std::string judge_max(std::string& value) {
+  if (trial::parse_size(value).value_or(0) >= 64 << 10) return "";
+  return fmt::format("\"{}\" is not a size of at least 64KiB, such as 8GiB", value);
+}
+std::string judge_snapshot(std::string& value) {
+  static const std::regex pattern("off|((peak|exit|every=[0-9]+(s|ms|m)?)(,|$))+");
+  if (std::regex_match(value, pattern)) return "";
+  return fmt::format("\"{}\" is not off, or some of peak,exit,every=10s", value);
+}
+
+// The settings that have a flag: --name VALUE sets HEAPSPY_NAME.
 struct Setting {
   const char* flag;
   const char* variable;
   const char* what;
-  std::vector<std::string> accepted;
+  std::vector<std::string> accepted;                   // empty: any value, or what `judge` says
+  std::string (*judge)(std::string& value) = nullptr;  // a CLI11 validator
 };
 const std::vector<Setting> kSettings = {
     {"-o,--out", "HEAPSPY_OUT", "file template (%p pid, %n program, %h host, %t start time) or folder", {}},
     {"--mode", "HEAPSPY_MODE", "full: every event; off", {"full", "off"}},
     {"--clock", "HEAPSPY_CLOCK", "stamp: a time now and then; event: at every event, slower", {"stamp", "event"}},
-    {"--max", "HEAPSPY_MAX", "space for a trace, such as 8GiB", {}},
-    {"--snapshot", "HEAPSPY_SNAPSHOT", "when residency is recorded: peak,exit,every=10s or off", {}},
+    {"--max", "HEAPSPY_MAX", "space for a trace, such as 8GiB", {}, judge_max},
+    {"--snapshot", "HEAPSPY_SNAPSHOT", "when residency is recorded: peak,exit,every=10s or off", {}, judge_snapshot},
     {"--children", "HEAPSPY_CHILDREN", "follow: children record too; none", {"follow", "none"}},
     {"--only", "HEAPSPY_ONLY", "glob on the program's name: others stay off", {}},
     {"--control", "HEAPSPY_CONTROL", "on: obey heapspy trim; off", {"on", "off"}},
@@ -178,6 +192,7 @@ void add_record_command(CLI::App& app, Invocation& invocation) {
                                               fmt::format("{} ({})", kSettings[i].what, kSettings[i].variable));
     option->option_text(" ");
     if (!kSettings[i].accepted.empty()) option->check(one_of(kSettings[i].accepted));
+    if (kSettings[i].judge != nullptr) option->check(CLI::Validator(kSettings[i].judge, ""));
   }
   command->footer(example("heapspy record --out /var/tmp java -jar app.jar"));
   command->callback([options, &invocation] { invocation.status = record(*options, invocation.program); });
