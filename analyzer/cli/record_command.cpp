@@ -118,6 +118,26 @@ std::string why_no_trace(const Options& options, const process::ProgramFile& pro
   return "the recorder did not start in it; --log info says more";
 }
 
+// In a process of its own: the program's exit status goes through whatever becomes of a large or damaged trace.
+void print_summary(const std::string& path) {
+  std::fflush(nullptr);
+  const pid_t reader = ::fork();
+  if (reader == 0) {
+    try {
+      const report::Report report = report::build_report(path);
+      for (const std::string& line : report::five_lines(report)) fmt::print(stderr, "  {}\n", line);
+    } catch (const std::exception& error) {
+      say(error.what());
+    }
+    std::fflush(nullptr);
+    ::_exit(0);
+  }
+  int status = 0;
+  while (reader > 0 && ::waitpid(reader, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (reader < 0 || !WIFEXITED(status)) say(fmt::format("the trace could not be summed up; try heapspy report {}", path));
+}
+
 void print_result(const Options& options, const process::ProgramFile& program, const std::string& out, pid_t child,
                   std::uint64_t since_ns) {
   const std::vector<FoundTrace> all = find_traces(out, 0, since_ns);
@@ -134,12 +154,7 @@ void print_result(const Options& options, const process::ProgramFile& program, c
   if (all.size() > 1)
     say(fmt::format("and {} more of its children and predecessors in {}", all.size() - 1,
                     main_trace.path.substr(0, main_trace.path.rfind('/') + 1)));
-  try {
-    const report::Report report = report::build_report(main_trace.path);
-    for (const std::string& line : report::five_lines(report)) fmt::print(stderr, "  {}\n", line);
-  } catch (const trace::Unreadable& error) {
-    say(error.what());
-  }
+  print_summary(main_trace.path);
 }
 
 ExitStatus status_of(int wait_status) {
