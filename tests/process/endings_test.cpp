@@ -1,0 +1,99 @@
+// However a process ends, what was recorded until then is readable.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+#include <random>
+
+#include "tests/process/recording.h"
+
+namespace heapspy::test {
+namespace {
+
+struct Ending {
+  const char* how;
+  int exit_status, signal;
+  const char* end;
+};
+
+class EveryEnding : public testing::TestWithParam<Ending> {};
+
+TEST_P(EveryEnding, LeavesEveryEventReadable) {
+  const Ending& ending = GetParam();
+  Recording run({.command = {victim("ends"), ending.how}});
+  const Outcome& outcome = run.finish();
+  EXPECT_EQ(outcome.exit_status, ending.exit_status);
+  EXPECT_EQ(outcome.signal, ending.signal);
+  EXPECT_EQ(outcome.out + outcome.err, "");
+  const report::Report report = run.report();
+  expect_whole(report);
+  EXPECT_EQ(report.process.end, ending.end);
+  const report::ThreadReport thread = thread_named(report, "t-ends");
+  EXPECT_EQ(thread.allocations, 20000u);
+  EXPECT_EQ(thread.frees, 5000u);
+  EXPECT_EQ(thread.live_bytes, 15000u * 32);
+}
+
+INSTANTIATE_TEST_SUITE_P(Endings, EveryEnding,
+                         testing::Values(Ending{"return", 5, 0, "exit"}, Ending{"exit", 5, 0, "exit"},
+                                         Ending{"_exit", 5, 0, "exit"}, Ending{"_Exit", 5, 0, "exit"},
+                                         Ending{"thread", 5, 0, "exit"}, Ending{"quick_exit", 5, 0, "exit"},
+                                         Ending{"exit_group", 5, 0, "killed"}, Ending{"abort", -1, SIGABRT, "killed"},
+                                         Ending{"SIGKILL", -1, SIGKILL, "killed"}, Ending{"SIGTERM", -1, SIGTERM, "killed"},
+                                         Ending{"SIGSEGV", -1, SIGSEGV, "killed"}, Ending{"stack", -1, SIGSEGV, "killed"}),
+                         [](const auto& info) { return std::string(info.param.how); });
+
+// The program's own counts, in a file that it maps; they outlive it.
+class CallsThatReturned {
+ public:
+  explicit CallsThatReturned(const Recording& run) {
+    int file = -1;
+    struct stat status {};
+    while ((file = open(run.file("calls").c_str(), O_RDONLY)) < 0) sched_yield();
+    while (fstat(file, &status) == 0 && status.st_size < 4096) sched_yield();
+    mapped_ = static_cast<const volatile std::uint64_t*>(mmap(nullptr, 4096, PROT_READ, MAP_SHARED, file, 0));
+    close(file);
+  }
+  ~CallsThatReturned() { munmap(const_cast<std::uint64_t*>(mapped_), 4096); }
+  std::uint64_t of(int thread) const { return mapped_[thread * 8]; }
+
+ private:
+  const volatile std::uint64_t* mapped_;
+};
+
+TEST(Endings, AKillAtAnyMomentLosesNoEvent) {
+  std::mt19937_64 random(20261130);
+  for (int i = 0; i < 30; i++) {
+    SCOPED_TRACE(i);
+    // From before the first half ring is full to well after many were appended.
+    const std::uint64_t target = std::uniform_int_distribution<std::uint64_t>(1, i % 3 == 0 ? 3000 : 400000)(random);
+    Recording run({.command = {victim("counts_while_it_works")}});
+    const CallsThatReturned returned(run);
+    while (returned.of(0) + returned.of(1) < target) sched_yield();
+    kill(run.pid(), SIGKILL);
+    EXPECT_EQ(run.finish().signal, SIGKILL);
+    const report::Report report = run.report();
+    EXPECT_EQ(report.process.end, "killed");
+    expect_whole(report);
+    std::vector<std::uint64_t> events, calls = {returned.of(0), returned.of(1)};
+    for (const report::ThreadReport& thread : report.threads)
+      if (thread.name == "t-works") events.push_back(thread.allocations + thread.frees);
+    events.resize(2);  // one may not have begun
+    // Which is which shows in no name: the larger belongs to the larger, and each may be one call ahead, whose return was
+    // not counted yet.
+    std::sort(events.begin(), events.end());
+    std::sort(calls.begin(), calls.end());
+    for (int k = 0; k < 2; k++) {
+      EXPECT_GE(events[k], calls[k]);
+      EXPECT_LE(events[k], calls[k] + 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heapspy::test

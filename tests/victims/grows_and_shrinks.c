@@ -1,0 +1,29 @@
+// Grows to 200 MB of blocks that are touched and stays there for a tenth of a second of allocations, then frees them and goes
+// on for as long. The clock is read, nothing waits.
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void allocate_for(double length) {
+  for (const double end = seconds() + length; seconds() < end;)
+    for (int i = 0; i < 100; i++) free(malloc(100));
+}
+
+int main(void) {
+  enum { kBlocks = 2000, kBytes = 100000 };
+  static void* blocks[kBlocks];
+  for (int i = 0; i < kBlocks; i++) {
+    blocks[i] = malloc(kBytes);
+    memset(blocks[i], 1, kBytes);
+  }
+  allocate_for(0.1);
+  for (int i = 0; i < kBlocks; i++) free(blocks[i]);
+  allocate_for(0.1);
+  return 0;
+}
