@@ -51,7 +51,8 @@ void futex_wait(uint32_t* word, uint32_t seen, const timespec* timeout);  // sha
 void futex_wake(uint32_t* word);
 [[noreturn]] void exit_thread_now();
 
-// Blocks every signal of the calling thread while in scope, so that no handler runs between two halves of a change.
+// Blocks every signal of the program in the calling thread while in scope, so that no handler runs between two halves of a
+// change.
 class SignalsBlocked {
  public:
   SignalsBlocked();
