@@ -79,8 +79,8 @@ std::optional<Finding> leak(const Facts& facts) {
   if (largest != facts.sizes_at_end.end() && largest->live_bytes > 0) {
     finding.text +=
         fmt::format(" Most of what is left: {} of {}, {} never freed.", plural_text(largest->live_blocks, "block", "blocks"),
-                    largest->from == largest->to ? plural_text(largest->from, "byte", "bytes")
-                                                 : fmt::format("{} to {} bytes", largest->from, largest->to),
+                    largest->to - largest->from <= 1 ? plural_text(largest->from, "byte", "bytes")
+                                                     : fmt::format("{} to {} bytes", largest->from, largest->to - 1),
                     bytes_text(largest->live_bytes));
     finding.evidence.insert(finding.evidence.end(), {{"size_from", largest->from},
                                                      {"size_to", largest->to},

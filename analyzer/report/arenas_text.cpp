@@ -59,6 +59,7 @@ Lines arena_lines(const Report& report, const Screen& screen, std::size_t top, b
   // The title is wider than any arena's name, so it has a line of its own.
   Table table({"", "system", "resident", "live", "trimmable", "pinned", "cached", "plug"});
   table.align_left(7);
+  table.give_way(7);
   for (std::size_t i = 0; i < shown; i++) {
     const ArenaReport& arena = *arenas[i];
     table.add({"  " + arena_label(arena), bytes_or_unknown(arena.system_bytes), bytes_or_unknown(arena.resident_bytes),

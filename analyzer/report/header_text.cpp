@@ -95,7 +95,7 @@ std::string allocator_line(const Report& report) {
     const std::size_t arenas = std::max(arenas_in(report.arenas), arenas_in(report.arenas_at_end));
     const auto limit = arena_max_setting(report);
     std::string text = arenas ? findings::plural_text(arenas, "arena", "arenas") : "arenas unknown (no snapshot)";
-    if (!limit && process.cpus)
+    if (arenas && !limit && process.cpus)
       text += fmt::format(" (limit {} = 8 × {} {})", 8 * *process.cpus, *process.cpus, *process.cpus == 1 ? "CPU" : "CPUs");
     parts.push_back(text);
     if (!limit) parts.emplace_back("MALLOC_ARENA_MAX not set");

@@ -12,6 +12,7 @@ namespace heapspy::report {
 namespace {
 
 constexpr std::size_t kBar = 12;
+constexpr double kNear = 1.01;  // a snapshot this close to the kernel's high-water mark is the peak
 
 std::optional<std::uint64_t> part_bytes(const RssReport& rss, const std::string& name) {
   for (const PartReport& part : rss.parts)
@@ -31,7 +32,8 @@ Lines ledger_lines(const Report& report, const Screen& screen) {
   const RssReport& rss = report.rss;
   const RssReport& end = report.rss_at_end;
   if (!rss.total_bytes)
-    return {"RSS is not known: the trace holds no snapshot of the process (HEAPSPY_SNAPSHOT=off, or it ended too early)."};
+    return wrap("RSS is not known: the trace holds no snapshot of the process (HEAPSPY_SNAPSHOT=off, or it ended too early).",
+                kWidth);
   // The snapshot at exit may be the one of highest RSS.
   const bool same = report.at.why == "peak" && report.at.time_s && report.at.time_s == report.end_at.time_s;
   const bool both = end.total_bytes && report.at.why != "end" && report.at.time_s != report.end_at.time_s;
@@ -69,7 +71,8 @@ Lines ledger_lines(const Report& report, const Screen& screen) {
   }
   Lines lines = table.lines(kWidth);
   lines[0] = heading(lines[0], screen);
-  if (report.at.why == "peak" && report.process.peak_rss_bytes && *report.process.peak_rss_bytes > *rss.total_bytes)
+  if (report.at.why == "peak" && report.process.peak_rss_bytes &&
+      static_cast<double>(*report.process.peak_rss_bytes) > kNear * static_cast<double>(*rss.total_bytes))
     lines.push_back(fmt::format("  (between snapshots RSS was {} once: the kernel's high-water mark)",
                                 findings::bytes_text(*report.process.peak_rss_bytes)));
   add_notes(lines, rss);

@@ -7,8 +7,8 @@
 namespace heapspy::report {
 namespace {
 
-constexpr std::size_t kGap = 2;           // spaces between columns
-constexpr std::size_t kFirstAtLeast = 8;  // columns that the first one keeps, however wide the others are
+constexpr std::size_t kGap = 2;      // spaces between columns
+constexpr std::size_t kAtLeast = 8;  // columns that the one that gives way keeps, however wide the others are
 
 void trim_end(std::string& line) { line.erase(line.find_last_not_of(' ') + 1); }
 
@@ -21,6 +21,8 @@ Table::Table(std::vector<std::string> headings) : left_(headings.size(), false) 
 
 void Table::align_left(std::size_t at) { left_[at] = true; }
 
+void Table::give_way(std::size_t at) { yielding_ = at; }
+
 void Table::add(std::vector<std::string> cells) {
   cells.resize(left_.size());
   rows_.push_back(std::move(cells));
@@ -30,9 +32,10 @@ std::vector<std::string> Table::lines(std::size_t width) const {
   std::vector<std::size_t> widths(left_.size(), 0);
   for (const auto& row : rows_)
     for (std::size_t i = 0; i < row.size(); i++) widths[i] = std::max(widths[i], columns(row[i]));
-  std::size_t others = 0;
-  for (std::size_t i = 1; i < widths.size(); i++) others += kGap + widths[i];
-  widths[0] = std::min(widths[0], width > others + kFirstAtLeast ? width - others : kFirstAtLeast);
+  std::size_t all = kGap * (widths.size() - 1);
+  for (const std::size_t each : widths) all += each;
+  const std::size_t others = all - widths[yielding_];
+  widths[yielding_] = std::min(widths[yielding_], width > others + kAtLeast ? width - others : kAtLeast);
   std::vector<std::string> result;
   for (const auto& row : rows_) {
     std::string line = left(row[0], widths[0]);

@@ -66,7 +66,18 @@ Report sample_report() {
   process.cpus = 2;
   process.peak_rss_bytes = 760 * kMiB;
   process.glibc_version = "2.36";
-  report.totals = {1'215'561, 1'215'000, 57, 1, 2'500 * kMiB, 31 * kMiB, 561, 62 * kMiB, 9.5, 800'000, 0, 0,
+  report.totals = {1'215'561,
+                   1'215'000,
+                   57,
+                   1,
+                   2'500 * kMiB,
+                   31 * kMiB,
+                   561,
+                   62 * kMiB,
+                   9.5,
+                   800'000,
+                   0,
+                   0,
                    {{"malloc", 1'000'000}, {"calloc", 215'561}, {"realloc", 57}, {"free", 1'215'000}}};
   report.at = {9.8, "peak"};
   report.threads = {thread(1, "main", 1000, 40 * kMiB), thread(2, "zip-storm-worker-with-a-long-name-13", 14'204, 212 * kMiB)};
@@ -74,10 +85,14 @@ Report sample_report() {
   report.lifetimes = {{0, 1e-5, 9000, 90'000}, {1e-5, 1e-4, 0, 0}, {1e-4, 1e-3, 3000, 4 * kMiB}, {1e5, std::nullopt, 10, 480}};
   report.arenas = {arena(1, "main", 11 * kMiB, 5 * kMiB), arena(2, "secondary", 40 * kMiB, 36 * kMiB)};
   report.rss.total_bytes = 752 * kMiB;
-  report.rss.parts = {{"malloc: live", 31 * kMiB},         {"malloc: rounding and headers", 2 * kMiB},
-                      {"malloc: free, pinned", 88 * kMiB}, {"malloc: free, trimmable", 375 * kMiB},
-                      {"malloc: free, cached", 11 * kMiB}, {"Java heap", 148 * kMiB},
-                      {"shared memory", 0},                {"other", 97 * kMiB}};
+  report.rss.parts = {{"malloc: live", 31 * kMiB},
+                      {"malloc: rounding and headers", 2 * kMiB},
+                      {"malloc: free, pinned", 88 * kMiB},
+                      {"malloc: free, trimmable", 375 * kMiB},
+                      {"malloc: free, cached", 11 * kMiB},
+                      {"Java heap", 148 * kMiB},
+                      {"shared memory", 0},
+                      {"other", 97 * kMiB}};
   report.end_at = {14.2, "end"};
   report.arenas_at_end = {arena(1, "main", 9 * kMiB, 4 * kMiB)};
   report.rss_at_end.total_bytes = 517 * kMiB;

@@ -1,0 +1,324 @@
+// Each verdict on the shape it is made for, and on its look-alikes.
+#include "analyzer/findings/verdicts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace heapspy::findings {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+Facts process(std::uint64_t rss) {
+  Facts facts;
+  facts.moment = "at the end (2.0 s)";
+  facts.time_s = 2.0;
+  facts.pid = 77;
+  facts.glibc = true;
+  facts.rss_bytes = rss;
+  facts.arena_limit = 16;
+  facts.end_s = 2.0;
+  return facts;
+}
+
+ArenaFacts main_heap(std::uint64_t live_bytes, std::uint64_t live_blocks, std::uint64_t trimmable, std::uint64_t pinned) {
+  ArenaFacts arena;
+  arena.label = "main";
+  arena.main = arena.glibc_heap = true;
+  arena.live_bytes = live_bytes;
+  arena.live_blocks = live_blocks;
+  arena.trimmable_bytes = trimmable;
+  arena.pinned_bytes = pinned;
+  arena.cached_bytes = 0;
+  arena.resident_bytes = live_bytes + trimmable + pinned;
+  arena.top_bytes = 0;
+  return arena;
+}
+
+ArenaFacts secondary(int number, std::uint64_t live_bytes, std::uint64_t trimmable, std::uint64_t cached) {
+  ArenaFacts arena = main_heap(live_bytes, 1000, trimmable, 0);
+  arena.label = "arena " + std::to_string(number);
+  arena.main = false;
+  arena.cached_bytes = cached;
+  arena.resident_bytes = live_bytes + trimmable + cached;
+  arena.threads = {"pool-1-thread-" + std::to_string(number)};
+  return arena;
+}
+
+std::vector<std::string> kinds(const std::vector<Finding>& findings) {
+  std::vector<std::string> result;
+  for (const Finding& each : findings) result.push_back(each.kind);
+  return result;
+}
+
+// examples/fragmentation: 500 000 blocks of 1 KiB, then one of 1 byte; all but the byte are freed.
+Facts fragmentation() {
+  Facts facts = process(498 * kMiB);
+  facts.arenas = {main_heap(1, 1, 496 * kMiB, 4096)};
+  facts.arenas[0].plug = {0x5555aaaa04a0, 1, "fragmentation", 0.047, 496 * kMiB};
+  facts.live_bytes = 1;
+  facts.peak_live_bytes = 492 * kMiB;
+  return facts;
+}
+
+TEST(Verdicts, OneByteThatPlugsAHeapIsTheOnlyFinding) {
+  const auto found = judge(fragmentation());
+  ASSERT_THAT(kinds(found), ElementsAre("plug"));
+  EXPECT_EQ(found[0].bytes, 496 * kMiB);
+  EXPECT_EQ(found[0].severity, Severity::high);
+  EXPECT_EQ(found[0].moment, "at the end (2.0 s)");
+  EXPECT_EQ(
+      found[0].text,
+      "One live block of 1 byte at 0x5555aaaa04a0 (thread fragmentation, 47.0 ms old) is the plug of the main heap: none of "
+      "the 496.0 MiB of free memory under it can leave by shrinking the heap while it lives.");
+  EXPECT_EQ(found[0].fix, "malloc_trim(0) at that moment");
+  EXPECT_EQ(found[0].fix_saves_bytes, 496 * kMiB);
+  EXPECT_TRUE(found[0].cost.has_value());
+}
+
+TEST(Verdicts, ARunningProcessIsOfferedTheCommandWithItsPid) {
+  Facts facts = fragmentation();
+  facts.running = true;
+  EXPECT_EQ(judge(facts)[0].fix, "heapspy trim 77");
+}
+
+TEST(Verdicts, ManyLiveBlocksMakeItRetainedAndNotAPlug) {
+  Facts facts = fragmentation();
+  facts.arenas[0].live_blocks = 41;
+  const auto found = judge(facts);
+  ASSERT_THAT(kinds(found), ElementsAre("retained"));
+  EXPECT_EQ(found[0].bytes, 496 * kMiB);
+  EXPECT_THAT(found[0].text, HasSubstr("in the main heap."));
+  EXPECT_THAT(found[0].text, HasSubstr("twice the largest mapped block ever freed, unless it is set before start."));
+  EXPECT_THAT(found[0].text, HasSubstr("this is not a leak"));
+  EXPECT_THAT(*found[0].to_try, HasSubstr("MALLOC_TRIM_THRESHOLD_=131072, set before start"));
+}
+
+TEST(Verdicts, ATrimThresholdThatIsSetIsNotOfferedAgain) {
+  Facts facts = fragmentation();
+  facts.arenas[0].live_blocks = 41;
+  facts.trim_threshold_setting = "MALLOC_TRIM_THRESHOLD_=131072";
+  const auto found = judge(facts);
+  EXPECT_THAT(found[0].text, HasSubstr("(here MALLOC_TRIM_THRESHOLD_=131072)"));
+  EXPECT_EQ(found[0].to_try, std::nullopt);
+}
+
+TEST(Verdicts, PlugAndRetainedShareTheTrimmableBytesWithoutOverlap) {
+  Facts facts = fragmentation();
+  facts.arenas.push_back(secondary(2, 1 * kMiB, 30 * kMiB, 0));
+  const auto found = judge(facts);
+  ASSERT_THAT(kinds(found), ElementsAre("plug", "retained"));
+  EXPECT_EQ(found[0].bytes, 496 * kMiB);
+  EXPECT_EQ(found[1].bytes, 30 * kMiB);
+  EXPECT_THAT(found[1].text, HasSubstr("keeps, in arena 2."));
+}
+
+TEST(Verdicts, WithoutResidencyNothingIsSaidAboutFreePages) {
+  Facts facts = fragmentation();
+  ArenaFacts& arena = facts.arenas[0];
+  arena.trimmable_bytes = arena.pinned_bytes = arena.cached_bytes = arena.resident_bytes = std::nullopt;
+  facts.rss_bytes.reset();
+  EXPECT_THAT(judge(facts), IsEmpty());
+}
+
+TEST(Verdicts, AnotherAllocatorIsNotJudgedByGlibcsRules) {
+  Facts facts = fragmentation();
+  facts.glibc = false;
+  EXPECT_THAT(judge(facts), IsEmpty());
+}
+
+// examples/arena_growth: 32 threads with bursts that do not overlap.
+Facts arena_growth_facts() {
+  Facts facts = process(263 * kMiB);
+  facts.arenas = {main_heap(kMiB / 10, 100, 10 * kMiB, kMiB / 2)};
+  for (int i = 2; i <= 16; i++) facts.arenas.push_back(secondary(i, kMiB / 10, 15 * kMiB, 0));
+  return facts;
+}
+
+TEST(Verdicts, ManyLittleUsedArenasAreAGrowthThatIsPartOfWhatIsRetained) {
+  const auto found = judge(arena_growth_facts());
+  ASSERT_THAT(kinds(found), ElementsAre("retained", "arena_growth"));
+  EXPECT_EQ(found[0].bytes, 235 * kMiB);
+  EXPECT_EQ(found[1].bytes, 225 * kMiB);
+  EXPECT_THAT(found[1].part_of, ElementsAre("plug", "retained", "pinned", "secondary_tops"));
+  EXPECT_THAT(found[1].text, HasSubstr("225.0 MiB lie in 15 secondary arenas (limit 16)"));
+  EXPECT_THAT(found[1].text, HasSubstr("Filled by threads named pool-#-thread-#."));
+}
+
+TEST(Verdicts, ArenaMaxIsToBeTriedBecauseItsSavingIsNotPredicted) {
+  const Finding growth = *arena_growth(arena_growth_facts());
+  EXPECT_EQ(growth.fix, std::nullopt);
+  EXPECT_EQ(growth.fix_saves_bytes, std::nullopt);
+  EXPECT_THAT(*growth.to_try, HasSubstr("heapspy compare --with default,arena_max=1,arena_max=2 -- CMD"));
+}
+
+TEST(Verdicts, ArenasThatAreWellUsedAreNoGrowth) {
+  Facts facts = arena_growth_facts();
+  for (ArenaFacts& arena : facts.arenas) {
+    arena.live_bytes = 16 * kMiB;
+    arena.resident_bytes = 31 * kMiB;
+  }
+  EXPECT_EQ(arena_growth(facts), std::nullopt);
+}
+
+TEST(Verdicts, ThreeSecondaryArenasAreNoGrowth) {
+  Facts facts = arena_growth_facts();
+  facts.arenas.resize(4);
+  EXPECT_EQ(arena_growth(facts), std::nullopt);
+}
+
+TEST(Verdicts, ArenaMaxThatIsSetIsNotOfferedAgain) {
+  Facts facts = arena_growth_facts();
+  facts.arena_max_setting = "MALLOC_ARENA_MAX=8";
+  EXPECT_EQ(arena_growth(facts), std::nullopt);
+}
+
+TEST(Verdicts, PinnedBytesNameTheThreadsWhoseBlocksPin) {
+  Facts facts = process(300 * kMiB);
+  facts.arenas = {main_heap(3 * kMiB, 60'000, 0, 150 * kMiB)};
+  facts.pinners = {{"session-keeper", 140 * kMiB, 50'000}, {"other", 10 * kMiB, 10'000}, {"idle", 0, 0}};
+  const auto found = judge(facts);
+  ASSERT_THAT(kinds(found), ElementsAre("pinned"));
+  EXPECT_EQ(found[0].bytes, 150 * kMiB);
+  EXPECT_EQ(
+      found[0].text,
+      "Free bytes on pages that also hold one of 60 000 live blocks (3.0 MiB live in these heaps): no trim can return them. "
+      "100 % of it in the main heap, so MALLOC_ARENA_MAX does not help either. Pinned by blocks of session-keeper (140.0 "
+      "MiB), other (10.0 MiB).");
+  EXPECT_EQ(found[0].fix, std::nullopt);
+}
+
+TEST(Verdicts, TopsOfSecondaryArenasAreToldFromWhatTrimReturns) {
+  Facts facts = process(300 * kMiB);
+  facts.arenas = {main_heap(kMiB, 1000, 0, 0), secondary(2, kMiB, 0, 40 * kMiB), secondary(3, kMiB, 0, 30 * kMiB)};
+  facts.arenas[1].top_bytes = 39 * kMiB;
+  facts.arenas[2].top_bytes = 60 * kMiB;  // more than is resident
+  const auto found = judge(facts);
+  ASSERT_THAT(kinds(found), ElementsAre("secondary_tops"));
+  EXPECT_EQ(found[0].bytes, 70 * kMiB);
+  EXPECT_THAT(found[0].text,
+              HasSubstr("in 2 secondary arenas that malloc_trim leaves alone: their free tops (at most 69.0 MiB"));
+  EXPECT_EQ(found[0].fix, std::nullopt);
+}
+
+// Live bytes at 100 points over 10 s.
+Facts curve(std::uint64_t (*live)(int)) {
+  Facts facts = process(200 * kMiB);
+  for (int i = 0; i <= 100; i++) {
+    facts.timeline.push_back({i * 0.1, live(i)});
+    facts.peak_live_bytes = std::max(facts.peak_live_bytes, live(i));
+  }
+  facts.end_s = 10;
+  facts.end_live_bytes = live(100);
+  facts.bytes_allocated = 10'000 * kMiB;
+  facts.sizes_at_end = {{16, 32, 5000, 10, 240}, {512, 1024, 2'000'000, 100'000, 99 * kMiB}};
+  return facts;
+}
+
+TEST(Verdicts, SteadyGrowthIsALeakWithItsSlopeAndSize) {
+  const auto found = judge(curve([](int i) { return static_cast<std::uint64_t>(i) * kMiB; }));
+  ASSERT_THAT(kinds(found), ElementsAre("leak"));
+  EXPECT_EQ(found[0].bytes, 75 * kMiB);  // from 2.5 s on
+  EXPECT_EQ(found[0].moment, "");
+  EXPECT_THAT(found[0].text, HasSubstr("by 10.0 MiB a second (from 25.0 MiB at 2.5 s to 100.0 MiB at 10.0 s)"));
+  EXPECT_THAT(found[0].text,
+              HasSubstr("100 000 blocks of 512 to 1023 bytes, 99.0 MiB never freed. No allocator setting helps."));
+  EXPECT_EQ(found[0].fix, std::nullopt);
+  EXPECT_EQ(found[0].to_try, std::nullopt);
+}
+
+TEST(Verdicts, ASawtoothIsNotALeak) {
+  EXPECT_THAT(judge(curve([](int i) { return (static_cast<std::uint64_t>(i) % 10 + 1) * 10 * kMiB; })), IsEmpty());
+}
+
+TEST(Verdicts, WhatIsBuiltUpAtTheStartIsNotALeak) {
+  EXPECT_THAT(judge(curve([](int i) { return std::min<std::uint64_t>(static_cast<std::uint64_t>(i), 25) * 4 * kMiB; })),
+              IsEmpty());
+}
+
+TEST(Verdicts, GrowthThatIsGivenBackIsNotALeak) {
+  EXPECT_THAT(judge(curve([](int i) { return i == 100 ? kMiB : static_cast<std::uint64_t>(i) * kMiB; })), IsEmpty());
+}
+
+TEST(Verdicts, AProgramThatKeepsAllItAllocatesIsLoadingAndNotLeaking) {
+  Facts facts = curve([](int i) { return static_cast<std::uint64_t>(i) * kMiB; });
+  facts.bytes_allocated = 110 * kMiB;
+  EXPECT_THAT(judge(facts), IsEmpty());
+}
+
+TEST(Verdicts, AFlatCurveAndAnEmptyOneDivideByNothing) {
+  EXPECT_THAT(judge(curve([](int) { return std::uint64_t{kMiB}; })), IsEmpty());
+  Facts facts = process(0);
+  facts.timeline = {{1, 5 * kMiB}, {1, 6 * kMiB}, {1, 7 * kMiB}, {1, 8 * kMiB},  {1, 9 * kMiB},
+                    {1, 1},        {1, 2},        {1, 3},        {1, 100 * kMiB}};
+  facts.end_live_bytes = 100 * kMiB;
+  EXPECT_EQ(leak(facts), std::nullopt);
+}
+
+TEST(Verdicts, MostOfRssOutsideMallocIsNamedByItsLargestPart) {
+  Facts facts = process(600 * kMiB);
+  facts.parts = {{"malloc: live", PartKind::malloc, 60 * kMiB},
+                 {"thread stacks", PartKind::other, 500 * kMiB},
+                 {"heapspy itself", PartKind::recorder, 10 * kMiB},
+                 {"other", PartKind::other, 30 * kMiB}};
+  const auto found = judge(facts);
+  ASSERT_THAT(kinds(found), ElementsAre("not_malloc"));
+  EXPECT_EQ(found[0].bytes, 530 * kMiB);
+  EXPECT_EQ(found[0].text,
+            "88 % of RSS lies outside the allocator; the largest part is thread stacks (500.0 MiB). No allocator setting "
+            "changes it.");
+}
+
+TEST(Verdicts, ASmallProcessOfLibrariesOnlyIsNoFinding) {
+  Facts facts = process(3 * kMiB);
+  facts.parts = {{"malloc: live", PartKind::malloc, 100'000}, {"libraries and files", PartKind::other, 2 * kMiB}};
+  facts.arenas = {main_heap(100'000, 50, 0, 9000)};
+  EXPECT_THAT(judge(facts), IsEmpty());
+}
+
+TEST(Verdicts, ThousandsOfExecutableMappingsAreToldWithTheirPageTables) {
+  Facts facts = process(3 * kMiB);
+  facts.mappings = 4'120;
+  facts.executable_mappings = 4'004;
+  facts.page_table_bytes = 48 * kMiB;
+  const auto found = judge(facts);
+  ASSERT_THAT(kinds(found), ElementsAre("many_mappings"));
+  EXPECT_EQ(found[0].bytes, 48 * kMiB);
+  EXPECT_THAT(found[0].text, HasSubstr("4 120 mappings, 4 004 of them executable"));
+  facts.mappings = 400;
+  facts.executable_mappings = 150;
+  EXPECT_THAT(judge(facts), IsEmpty());
+}
+
+TEST(Verdicts, WhatIsSmallOrASmallShareIsNoFinding) {
+  Facts facts = process(100 * kMiB);
+  facts.arenas = {main_heap(kMiB, 1000, 3 * kMiB, 0)};  // 3 % of RSS, but 3 MiB
+  EXPECT_THAT(judge(facts), IsEmpty());
+  facts = process(10'000 * kMiB);
+  facts.arenas = {main_heap(kMiB, 1000, 100 * kMiB, 0)};  // 100 MiB, but 1 % of RSS
+  EXPECT_THAT(judge(facts), IsEmpty());
+}
+
+TEST(Verdicts, OfTwoMomentsEachKindComesFromWhereItIsLarger) {
+  Facts peak = process(300 * kMiB);
+  peak.moment = "at the RSS peak (1.0 s)";
+  peak.arenas = {main_heap(100 * kMiB, 60'000, 20 * kMiB, 150 * kMiB)};
+  Facts end = fragmentation();
+  end.arenas[0].pinned_bytes = 10 * kMiB;
+  const auto found = larger_of(judge(peak), judge(end));
+  ASSERT_THAT(kinds(found), ElementsAre("plug", "pinned"));  // the peak's `retained` gives way with its family
+  EXPECT_EQ(found[0].moment, "at the end (2.0 s)");
+  EXPECT_EQ(found[1].moment, "at the RSS peak (1.0 s)");
+  EXPECT_EQ(found[1].bytes, 150 * kMiB);
+}
+
+TEST(Verdicts, OfTwoEqualMomentsNothingIsToldTwice) {
+  EXPECT_THAT(kinds(larger_of(judge(fragmentation()), judge(fragmentation()))), ElementsAre("plug"));
+}
+
+}  // namespace
+}  // namespace heapspy::findings
