@@ -52,18 +52,21 @@ class RecentEnds {
     Ending ending;
   };
 
-  RecentEnds() : ends_(std::size_t{1} << kBits) {}
-  void add(const Block& block, const Ending& ending) { ends_[place(block.address)] = {block, ending}; }
+  void add(const Block& block, const Ending& ending) {
+    if (ends_.empty()) ends_.resize(std::size_t{1} << kBits);
+    ends_[place(block.address)] = {block, ending};
+  }
   void forget(std::uint64_t address) {
     if (End* end = find(address)) end->block.address = 0;
   }
   End* find(std::uint64_t address) {
+    if (ends_.empty()) return nullptr;
     End& end = ends_[place(address)];
     return end.block.address == address ? &end : nullptr;
   }
 
  private:
-  static constexpr int kBits = 13;
+  static constexpr int kBits = 12;
   static std::size_t place(std::uint64_t address) { return address * 0x9E3779B97F4A7C15ull >> (64 - kBits); }
   std::vector<End> ends_;
 };

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cstring>
 #include <new>
 #include <vector>
 
@@ -32,16 +33,19 @@ LiveSlot* remap_slots(LiveSlot* slots, std::uint32_t before, std::uint32_t after
 
 }  // namespace
 
-LiveBlocks::LiveBlocks() : shards_(new Shard[1 << kShardBits]) {
+// The shards begin as neighbours in one mapping, a page each; one that grows leaves it.
+LiveBlocks::LiveBlocks() : shards_(new Shard[1 << kShardBits]), nursery_(map_slots(kLeastCapacity << kShardBits)) {
   for (std::size_t i = 0; i < 1 << kShardBits; i++) {
-    shards_[i].slots = map_slots(kLeastCapacity);
+    shards_[i].slots = nursery_ + i * kLeastCapacity;
     shards_[i].capacity = kLeastCapacity;
     shards_[i].limit = limit_of(kLeastCapacity);
   }
 }
 
 LiveBlocks::~LiveBlocks() {
-  for (const Shard& shard : *this) ::munmap(shard.slots, shard.capacity * sizeof(LiveSlot));
+  for (const Shard& shard : *this)
+    if (shard.capacity > kLeastCapacity) ::munmap(shard.slots, shard.capacity * sizeof(LiveSlot));
+  ::munmap(nursery_, (kLeastCapacity << kShardBits) * sizeof(LiveSlot));
 }
 
 std::uint64_t LiveBlocks::table_bytes() const {
@@ -85,7 +89,14 @@ void LiveBlocks::clear(Shard& shard) {
 void LiveBlocks::grow(Shard& shard) {
   const std::uint32_t before = shard.capacity;
   const std::uint32_t after = before + (before < kLargeCapacity ? before / 2 : before / 5);
-  shard.slots = remap_slots(shard.slots, before, after);
+  if (before == kLeastCapacity) {
+    LiveSlot* slots = map_slots(after);
+    std::memcpy(slots, shard.slots, before * sizeof(LiveSlot));
+    ::madvise(shard.slots, before * sizeof(LiveSlot), MADV_DONTNEED);
+    shard.slots = slots;
+  } else {
+    shard.slots = remap_slots(shard.slots, before, after);
+  }
   shard.capacity = after;
   shard.limit = limit_of(after);
   std::vector<LiveSlot> aside;

@@ -115,6 +115,7 @@ class LiveBlocks {
   const Shard* end() const { return shards_.get() + (1 << kShardBits); }
 
   std::unique_ptr<Shard[]> shards_;
+  LiveSlot* nursery_;
   std::uint64_t live_ = 0;
 };
 

@@ -135,6 +135,8 @@ class TemporaryFile {
 
  private:
   std::string path_;
+  int descriptor_ = -1;
+  bool on_disk_ = false;
 };
 
 }  // namespace heapspy::test
