@@ -59,8 +59,9 @@ void print_json(const Comparison& comparison, unsigned repeats) {
                       {"wall_s", run.wall_s},
                       {"cpu_s", run.cpu_s},
                       {"minor_faults", run.minor_faults},
-                      {"lock_waits", nullptr},  // nothing that measures them without disturbing the run is at hand
-                      {"lock_wait_s", nullptr},
+                      {"lock_waits", nullptr},  // nothing that counts them without disturbing the run is at hand
+                      {"lock_wait_s", or_null(run.lock_wait_s)},
+                      {"lock_wait_method", run.lock_wait_s ? ordered_json("sampling") : ordered_json()},
                       {"voluntary_switches", run.voluntary_switches},
                       {"process", run.largest_process},
                       {"memory_method", run.method == trial::MemoryMethod::exit_stop ? "exit_stop" : "sampling"},
@@ -88,7 +89,7 @@ void print_text(const Comparison& comparison, unsigned repeats) {
   std::size_t width = 14;
   for (const SettingResult& each : comparison.settings) width = std::max(width, each.setting.text.size());
   fmt::print("{:<{}}{:>13}{:>13}{:>11}{:>11}{:>14}{:>11}{:>6}\n", "setting", width, "peak RSS", "end RSS", "wall", "CPU",
-             "minor faults", "switches", "exit");
+             "minor faults", "lock wait", "exit");
   bool sampled = false, not_in_effect = false;
   for (const SettingResult& each : comparison.settings) {
     if (!each.recipe.unavailable.empty()) {
@@ -98,12 +99,13 @@ void print_text(const Comparison& comparison, unsigned repeats) {
     const trial::Medians& m = each.medians;
     fmt::print("{:<{}}{:>13}{:>13}{:>11}{:>11}{:>14}{:>11}{:>6}{}\n", each.setting.text, width,
                bytes_or_unknown(m.peak_rss_bytes), bytes_or_unknown(m.end_rss_bytes), seconds_text(m.wall_s),
-               seconds_text(m.cpu_s), count_text(m.minor_faults), count_text(m.voluntary_switches), m.exit_status,
-               each.in_effect ? "" : "  not loaded");
+               seconds_text(m.cpu_s), count_text(m.minor_faults), m.lock_wait_s ? seconds_text(*m.lock_wait_s) : "?",
+               m.exit_status, each.in_effect ? "" : "  not loaded");
     not_in_effect = not_in_effect || !each.in_effect;
     for (const trial::Try& one : each.tries) sampled = sampled || one.run.method == trial::MemoryMethod::sampling;
   }
   if (repeats > 1) fmt::print("Medians of {} runs each, settings in turn.\n", repeats);
+  fmt::print("Lock wait: seconds in futex waits of mutexes and of glibc's arena locks, over all threads, sampled.\n");
   if (not_in_effect)
     fmt::print("Not loaded: the program ignores LD_PRELOAD (static, setuid, or it cleared its environment).\n");
   if (sampled) fmt::print("RSS at the end is from samples every 10 ms: the program could not be held at its exit.\n");

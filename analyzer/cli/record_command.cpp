@@ -14,6 +14,7 @@
 
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/message.h"
+#include "analyzer/cli/reading_progress.h"
 #include "analyzer/cli/recorder_library.h"
 #include "analyzer/cli/trace_search.h"
 #include "analyzer/findings/quantity.h"
@@ -124,7 +125,10 @@ void print_summary(const std::string& path) {
   const pid_t reader = ::fork();
   if (reader == 0) {
     try {
-      const report::Report report = report::build_report(path);
+      report::BuildOptions options;
+      options.progress = reading_progress(path);
+      const report::Report report = report::build_report(path, options);
+      options.progress = {};  // erases its line
       for (const std::string& line : report::five_lines(report)) fmt::print(stderr, "  {}\n", line);
     } catch (const std::exception& error) {
       say(error.what());

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/cli/command.h"
-#include "analyzer/cli/message.h"
+#include "analyzer/cli/reading_progress.h"
 #include "analyzer/findings/quantity.h"
 #include "analyzer/process/live_process.h"
 #include "analyzer/process/recorder_link.h"
@@ -79,6 +79,7 @@ Trimmed what_changed(const std::string& path, const process::Answer& answer) {
     const double moment = reader.clock().seconds(answer.begin_tick);
     model::ModelOptions model_options;
     model_options.at_seconds = moment;
+    model_options.progress = reading_progress(path);
     report::BuildOptions report_options;
     report_options.at_seconds = moment;
     trimmed.before = report::build_report(reader, model::build_figures(reader, model_options), report_options);

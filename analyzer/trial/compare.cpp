@@ -9,7 +9,8 @@
 namespace heapspy::trial {
 namespace {
 
-constexpr double kWorthSaying = 0.05;  // of the peak: what repeats of one setting commonly differ by
+constexpr double kWorthSaying = 0.05;            // of the peak: what repeats of one setting commonly differ by …
+constexpr std::uint64_t kWorthBytes = 1u << 20;  // … and by how much programs of a few MiB do
 
 template <typename Number>
 Number median(std::vector<Number> values) {
@@ -31,6 +32,11 @@ std::string percent(double share) {
 
 std::string mib(std::uint64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); }
 
+bool worth_saying(std::uint64_t from, std::uint64_t to) {
+  const std::uint64_t difference = from > to ? from - to : to - from;
+  return difference > kWorthBytes && static_cast<double>(difference) > kWorthSaying * static_cast<double>(from);
+}
+
 bool comparable(const SettingResult& result, int exit_status) {
   return !result.tries.empty() && result.in_effect && result.medians.peak_rss_bytes &&
          result.medians.exit_status == exit_status;
@@ -47,9 +53,15 @@ std::string end_words(const SettingResult& base, const SettingResult& best) {
   return fmt::format("RSS at the end from {} to {} ({})", mib(from), mib(to), percent(change(from, to)));
 }
 
+// Lock waits are worth a word where they are a visible part of the time, in either run.
 std::string cost_words(const SettingResult& base, const SettingResult& best) {
-  return fmt::format("wall time {}, CPU time {}", percent(change(base.medians.wall_s, best.medians.wall_s)),
-                     percent(change(base.medians.cpu_s, best.medians.cpu_s)));
+  std::string text = fmt::format("wall time {}, CPU time {}", percent(change(base.medians.wall_s, best.medians.wall_s)),
+                                 percent(change(base.medians.cpu_s, best.medians.cpu_s)));
+  if (base.medians.lock_wait_s && best.medians.lock_wait_s &&
+      std::max(*base.medians.lock_wait_s, *best.medians.lock_wait_s) > kWorthSaying * base.medians.wall_s)
+    text += fmt::format(", lock waits from {:.1f} s to {:.1f} s over all threads", *base.medians.lock_wait_s,
+                        *best.medians.lock_wait_s);
+  return text;
 }
 
 void rewind_input() {
@@ -62,7 +74,7 @@ void rewind_input() {
 Medians medians_of(const std::vector<Try>& tries) {
   Medians medians;
   std::vector<std::uint64_t> peaks, ends, faults, switches;
-  std::vector<double> walls, cpus;
+  std::vector<double> walls, cpus, waits;
   for (const Try& each : tries) {
     if (medians.exit_status == 0) medians.exit_status = each.run.exit_status;
     if (each.run.peak_rss_bytes) peaks.push_back(*each.run.peak_rss_bytes);
@@ -71,6 +83,7 @@ Medians medians_of(const std::vector<Try>& tries) {
     switches.push_back(each.run.voluntary_switches);
     walls.push_back(each.run.wall_s);
     cpus.push_back(each.run.cpu_s);
+    if (each.run.lock_wait_s) waits.push_back(*each.run.lock_wait_s);
   }
   if (!peaks.empty()) medians.peak_rss_bytes = median(peaks);
   if (!ends.empty()) medians.end_rss_bytes = median(ends);
@@ -78,6 +91,7 @@ Medians medians_of(const std::vector<Try>& tries) {
   medians.voluntary_switches = median(switches);
   medians.wall_s = median(walls);
   medians.cpu_s = median(cpus);
+  if (!waits.empty()) medians.lock_wait_s = median(waits);
   return medians;
 }
 
@@ -99,19 +113,19 @@ std::string advise(const std::vector<SettingResult>& settings) {
   }
   if (compared == 0) return fmt::format("nothing to compare {} with", base->setting.text);
 
-  const std::uint64_t peak = *base->medians.peak_rss_bytes;
-  const double saving = -change(peak, *lowest->medians.peak_rss_bytes), rise = change(peak, *highest->medians.peak_rss_bytes);
-  if (saving > kWorthSaying) {
+  const std::uint64_t peak = *base->medians.peak_rss_bytes, low = *lowest->medians.peak_rss_bytes,
+                      high = *highest->medians.peak_rss_bytes;
+  if (low < peak && worth_saying(peak, low)) {
     const std::string end = end_words(*base, *lowest);
-    return fmt::format("{} lowers the peak from {} to {} ({}){}{}; {}", named(*lowest), mib(peak),
-                       mib(*lowest->medians.peak_rss_bytes), percent(-saving), end.empty() ? "" : " and ", end,
-                       cost_words(*base, *lowest));
+    return fmt::format("{} lowers the peak from {} to {} ({}){}{}; {}", named(*lowest), mib(peak), mib(low),
+                       percent(change(peak, low)), end.empty() ? "" : " and ", end, cost_words(*base, *lowest));
   }
-  std::string text = rise > kWorthSaying
-                         ? fmt::format("no setting lowers the peak of {} by more than 5 %; {} raises it to {} ({})", mib(peak),
-                                       highest->setting.text, mib(*highest->medians.peak_rss_bytes), percent(rise))
-                         : fmt::format("no setting changes the peak of {} by more than 5 %", mib(peak));
-  if (lowest_end != &*base && -change(*base->medians.end_rss_bytes, *lowest_end->medians.end_rss_bytes) > kWorthSaying)
+  const char* limit = static_cast<double>(peak) * kWorthSaying > kWorthBytes ? "5 %" : "1 MiB";
+  std::string text = high > peak && worth_saying(peak, high)
+                         ? fmt::format("no setting lowers the peak of {} by more than {}; {} raises it to {} ({})", mib(peak),
+                                       limit, highest->setting.text, mib(high), percent(change(peak, high)))
+                         : fmt::format("no setting changes the peak of {} by more than {}", mib(peak), limit);
+  if (lowest_end != &*base && worth_saying(*base->medians.end_rss_bytes, *lowest_end->medians.end_rss_bytes))
     text +=
         fmt::format("; {} lowers {}; {}", named(*lowest_end), end_words(*base, *lowest_end), cost_words(*base, *lowest_end));
   return text;

@@ -30,6 +30,7 @@ struct Medians {
   int exit_status = 0;  // the first that is not 0, else 0
   std::optional<std::uint64_t> peak_rss_bytes, end_rss_bytes;
   double wall_s = 0, cpu_s = 0;
+  std::optional<double> lock_wait_s;
   std::uint64_t minor_faults = 0, voluntary_switches = 0;
 };
 

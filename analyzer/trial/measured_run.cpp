@@ -12,6 +12,7 @@
 #include <ctime>
 
 #include "analyzer/process/live_process.h"
+#include "analyzer/trial/lock_waits.h"
 
 namespace heapspy::trial {
 namespace {
@@ -96,6 +97,7 @@ class Watch {
       traced_ = ::ptrace(PTRACE_SEIZE, pid, nullptr, options) == 0;
       begin_ = std::chrono::steady_clock::now();
     });
+    lock_waits_.add(child_);
   }
 
   void finish() {
@@ -106,6 +108,7 @@ class Watch {
     else
       sample(status, usage);
     run_.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_ - held_).count();
+    run_.lock_wait_s = lock_waits_.finish();
     run_.exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     run_.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime);
     run_.minor_faults = static_cast<std::uint64_t>(usage.ru_minflt);
@@ -148,6 +151,10 @@ class Watch {
     } else if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) {
       ::ptrace(PTRACE_LISTEN, pid, nullptr, nullptr);  // stopped by SIGSTOP or Ctrl-Z: until SIGCONT
     } else if (event != 0) {
+      unsigned long forked = 0;
+      if ((event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK) &&
+          ::ptrace(PTRACE_GETEVENTMSG, pid, nullptr, &forked) == 0)
+        lock_waits_.add(static_cast<pid_t>(forked));
       ::ptrace(PTRACE_CONT, pid, nullptr, nullptr);
     } else {
       ::ptrace(PTRACE_CONT, pid, nullptr, static_cast<long>(signal));
@@ -176,6 +183,7 @@ class Watch {
   std::chrono::steady_clock::duration held_{};  // how long the started process's exit waited for us
   std::chrono::steady_clock::time_point begin_;
   Memory largest_;
+  LockWaitSampler lock_waits_;
 };
 
 }  // namespace

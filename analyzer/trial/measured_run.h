@@ -24,6 +24,7 @@ struct MeasuredRun {
   double wall_s = 0;                     // from exec to exit
   double cpu_s = 0;                      // user + system, with the children that were waited for
   std::uint64_t minor_faults = 0;        // the same
+  std::optional<double> lock_wait_s;     // see lock_waits.h; nullopt: the run was too short, or /proc was refused
   std::uint64_t voluntary_switches = 0;  // the same; waits for locks are among them
 };
 

@@ -134,6 +134,20 @@ TEST(Advice, SaysThatNoSettingChangesThePeak) {
             "MiB to 100.0 MiB (−50 %); wall time ±0 %, CPU time ±0 %");
 }
 
+TEST(Advice, DoesNotDwellOnLessThanAMebibyte) {
+  EXPECT_EQ(advise({result("default", 4, 4, 1, 1), result("arena_max=1", 3, 3, 1, 1)}),
+            "no setting changes the peak of 4.0 MiB by more than 1 MiB");
+}
+
+TEST(Advice, CountsLockWaitsAsACostWhereTheyAreVisible) {
+  SettingResult base = result("default", 400, 200, 10, 20), one = result("arena_max=1", 100, 50, 10, 20);
+  base.medians.lock_wait_s = 0.125;
+  one.medians.lock_wait_s = 0.45;
+  EXPECT_THAT(advise({base, one}), testing::EndsWith("CPU time ±0 %"));
+  one.medians.lock_wait_s = 12.5;
+  EXPECT_THAT(advise({base, one}), testing::EndsWith("CPU time ±0 %, lock waits from 0.1 s to 12.5 s over all threads"));
+}
+
 TEST(Advice, LeavesOutWhatFailedOrHadNoEffect) {
   SettingResult not_loaded = result("jemalloc", 100, 50, 10, 20);
   not_loaded.in_effect = false;
