@@ -1,5 +1,6 @@
 #include "analyzer/ledger/java_regions.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace heapspy::ledger {
@@ -32,6 +33,7 @@ class Finder {
     for (std::size_t i = 0; i < mappings_.size(); i++)
       if (mappings_[i].name.ends_with(".jsa")) adjoining_archive(i);
     for (std::size_t i = 0; i < mappings_.size(); i++) metaspace_node(i);
+    if (!result_.heap_found) uncompressed_heap();
     return std::move(result_);
   }
 
@@ -80,6 +82,22 @@ class Finder {
       }
       if (size > kNodeBytes || last + 1 == mappings_.size() || !joins(last, last + 1)) return;
       last++;
+    }
+  }
+
+  // Without compressed pointers the heap is anywhere, but then it is larger than they reach.
+  void uncompressed_heap() {
+    for (std::size_t first = 0; first < mappings_.size();) {
+      std::size_t end = first;
+      while (end < mappings_.size() && (end == first || joins(end - 1, end)) && unnamed_memory(mappings_[end], kinds_[end]) &&
+             result_.regions[end] == JavaRegion::none)
+        end++;
+      if (end > first && mappings_[end - 1].end - mappings_[first].start >= kCompressedEnd)
+        for (std::size_t i = first; i < end; i++) {
+          result_.regions[i] = JavaRegion::heap;
+          if (mappings_[i].rss_bytes) result_.heap_found = true;
+        }
+      first = std::max(end, first + 1);
     }
   }
 

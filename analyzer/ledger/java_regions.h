@@ -19,7 +19,8 @@ struct JavaRegions {
 
 // `mappings` by address with their kinds.
 //   heap   ZGC's memfd "java_heap"; or private memory below 32 GiB, where HotSpot puts a heap with compressed pointers
-//          (CompressedOops: heap end at most 32 GiB) and neither brk nor mmap put anything else on x86-64
+//          (CompressedOops: heap end at most 32 GiB) and neither brk nor mmap put anything else on x86-64; failing both, a
+//          reservation of 32 GiB or more that is nothing else
 //   code   executable anonymous memory (the code cache); class archives (.jsa); the anonymous memory that adjoins an
 //          archive without a gap (compressed class space, metaspace); reservations of metaspace elsewhere: 64 MiB, aligned
 //          to 4 MiB, that are no arena of glibc (memory/metaspace: VirtualSpaceNode and root chunks)

@@ -160,7 +160,7 @@ class Builder {
           "the allocator is not glibc's: malloc: live is what live blocks cover of resident pages, and the rest of the "
           "allocator's memory is in other");
     if (java_.jvm && !java_.heap_found)
-      ledger.notes.push_back("a Java heap was not recognised (it is not below 32 GiB): it is in other");
+      ledger.notes.push_back("a Java heap was not recognised (it is neither below 32 GiB nor as large): it is in other");
     return ledger;
   }
 

@@ -189,6 +189,16 @@ TEST_F(Jvm, SaysSoWhenTheHeapIsNotRecognised) {
   EXPECT_NE(ledger.notes[0].find("Java heap"), std::string::npos);
 }
 
+TEST_F(Jvm, AHeapTooLargeForCompressedPointersIsFoundBySize) {
+  moment.mappings.erase(moment.mappings.begin());
+  add(moment, mapping(0x7fe000000000, 0x7fe200000000, 1000 * kPage));
+  none(0x7fe200000000, 0x7fec00000000);  // 48 GiB in all
+  moment.rss_bytes = *moment.rss_bytes - 1000 * kPage;
+  const RssLedger ledger = ledger::rss_ledger(moment);
+  EXPECT_EQ(ledger.bytes(PartKind::java_heap), 1000 * kPage);
+  EXPECT_TRUE(ledger.notes.empty());
+}
+
 TEST_F(Jvm, ProgramsWithoutOneHaveNoJavaParts) {
   moment.mappings.pop_back();
   moment.rss_bytes = *moment.rss_bytes - 60 * kPage;
