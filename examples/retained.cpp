@@ -17,7 +17,7 @@
 namespace {
 
 constexpr std::size_t kEntryBytes = 100;
-constexpr long kBlocksPerEntry = 50;
+constexpr long kBlocksPerEntry = 10;
 
 char* allocate(std::size_t bytes) {
   auto* block = static_cast<char*>(std::malloc(bytes));
