@@ -368,7 +368,7 @@ class Computation {
       f.pinned_bytes = f.parts->pinned;
       f.cached_bytes = f.parts->cached;
     }
-    if (f.resident_bytes && *f.resident_bytes)
+    if (f.parts && f.resident_bytes && *f.resident_bytes)  // without parts there may be blocks that we do not know
       f.fragmentation = std::max(0.0, 1 - static_cast<double>(f.live_bytes) / static_cast<double>(*f.resident_bytes));
   }
 

@@ -18,16 +18,32 @@ std::uint64_t allocated_bytes() { return held.load(); }
 
 }  // namespace heapspy::test
 
-void* operator new(std::size_t bytes) {
+namespace {
+
+void* take(std::size_t bytes) {
   void* block = std::malloc(bytes ? bytes : 1);
-  if (!block) throw std::bad_alloc();
-  held += malloc_usable_size(block);
+  if (block) held += malloc_usable_size(block);
   return block;
 }
 
-void operator delete(void* block) noexcept {
+void give(void* block) {
   if (block) held -= malloc_usable_size(block);
   std::free(block);
 }
 
-void operator delete(void* block, std::size_t) noexcept { operator delete(block); }
+}  // namespace
+
+// All forms are replaced together: sanitizers pair each new with its delete.
+void* operator new(std::size_t bytes) {
+  if (void* block = take(bytes)) return block;
+  throw std::bad_alloc();
+}
+void* operator new[](std::size_t bytes) { return operator new(bytes); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return take(bytes); }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return take(bytes); }
+void operator delete(void* block) noexcept { give(block); }
+void operator delete[](void* block) noexcept { give(block); }
+void operator delete(void* block, std::size_t) noexcept { give(block); }
+void operator delete[](void* block, std::size_t) noexcept { give(block); }
+void operator delete(void* block, const std::nothrow_t&) noexcept { give(block); }
+void operator delete[](void* block, const std::nothrow_t&) noexcept { give(block); }

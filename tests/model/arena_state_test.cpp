@@ -301,6 +301,7 @@ TEST_F(Heap, AForkedChildDoesNotClaimToKnowWhatIsFree) {
   EXPECT_EQ(main.resident_bytes, 10 * kPage);
   EXPECT_FALSE(main.trimmable_bytes);
   EXPECT_FALSE(main.pinned_bytes);
+  EXPECT_FALSE(main.fragmentation);
   EXPECT_EQ(moment.heap.shares[0].parts.live, 1000u);
   EXPECT_EQ(moment.heap.shares[0].unsplit_bytes, 10 * kPage - 1000);
 }
