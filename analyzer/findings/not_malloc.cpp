@@ -29,9 +29,12 @@ std::optional<Finding> not_malloc(const Facts& facts) {
   finding.title = "Not malloc's";
   finding.severity = severity_of(facts, bytes);
   finding.bytes = bytes;
+  // What the ledger could not name is said to be just that.
+  const std::string largest_text =
+      largest->name == "other" ? "what has no name of its own (mappings that the program made itself)" : largest->name;
   finding.text =
-      fmt::format("{} of RSS lies outside the allocator; the largest part is {} ({}). No allocator setting changes it.",
-                  percent_text(bytes, *facts.rss_bytes), largest->name, bytes_text(largest->bytes));
+      fmt::format("{} of RSS lies outside the allocator; the largest part is {}, {}. No allocator setting changes it.",
+                  percent_text(bytes, *facts.rss_bytes), largest_text, bytes_text(largest->bytes));
   finding.evidence = {{"rss_bytes", *facts.rss_bytes},
                       {"not_malloc_bytes", bytes},
                       {"largest_part", largest->name},

@@ -10,7 +10,7 @@
 namespace heapspy::report {
 namespace {
 
-constexpr std::size_t kThreadsNamed = 6;
+constexpr std::size_t kThreadsNamed = 5;
 
 std::string thread_name(const Report& report, std::uint32_t id) {
   const ThreadReport* thread = thread_with_id(report, id);
@@ -24,11 +24,18 @@ std::string plug_text(const Report& report, const ArenaReport& arena) {
   return text + ", " + fit(thread_name(report, arena.plug->thread), 16);
 }
 
+// Those that allocated most first.
 std::string threads_text(const Report& report, const ArenaReport& arena) {
+  std::vector<std::uint32_t> threads = arena.threads;
+  const auto bytes = [&](std::uint32_t id) {
+    const ThreadReport* thread = thread_with_id(report, id);
+    return thread ? thread->bytes_allocated : 0;
+  };
+  std::stable_sort(threads.begin(), threads.end(), [&](std::uint32_t a, std::uint32_t b) { return bytes(a) > bytes(b); });
   std::string text;
-  for (std::size_t i = 0; i < arena.threads.size() && i < kThreadsNamed; i++)
-    text += (i ? ", " : "") + fit(thread_name(report, arena.threads[i]), 40);
-  if (arena.threads.size() > kThreadsNamed) text += fmt::format(" and {} more", arena.threads.size() - kThreadsNamed);
+  for (std::size_t i = 0; i < threads.size() && i < kThreadsNamed; i++)
+    text += (i ? ", " : "") + fit(thread_name(report, threads[i]), 40);
+  if (threads.size() > kThreadsNamed) text += fmt::format(" and {} more", threads.size() - kThreadsNamed);
   return text;
 }
 

@@ -32,11 +32,10 @@ double unit_factor(std::string_view unit) {
 
 const Compared& find(const Condition& condition, const Diff& diff) {
   if (const Compared* figure = diff.figure(condition.path)) return *figure;
-  std::string names;
-  for (const Compared& each : diff.figures)
-    if (each.path.size() == 2) names += (names.empty() ? "" : ", ") + each.path_text();
   reject(condition.text,
-         fmt::format("there is no figure \"{}\" (peak_rss, end_rss, {}, and deeper as in --json)", condition.path, names));
+         fmt::format("there is no figure \"{}\" (peak_rss, end_rss, or names of --json such as totals.allocations, "
+                     "arenas.count, rss.parts.other)",
+                     condition.path));
 }
 
 std::string number_text(double value, Unit unit) {

@@ -40,6 +40,7 @@ std::string percent_changed(const Compared& figure) {
   const auto change = figure.change();
   if (!change || *figure.before <= 0 || *change == 0) return "";
   const double percent = 100 * *change / *figure.before;
+  if (percent >= 1000) return fmt::format("{:.0f}x", *figure.after / *figure.before);
   return std::fabs(percent) < 0.5 ? "<1 %" : fmt::format("{:+.0f} %", percent);
 }
 
@@ -181,6 +182,13 @@ Lines thread_diff_lines(const Diff& diff) {
   return table.lines(kWidth);
 }
 
+// "at its peak (9.8 s and 7.1 s)"
+std::string both_moments(const Diff& diff) {
+  const auto time = [](const Report& report) { return report.at.time_s ? findings::seconds_text(*report.at.time_s) : "?"; };
+  const bool peak = diff.before.at.why == "peak" && diff.after.at.why == "peak";
+  return fmt::format("{} ({} and {})", peak ? "at its peak" : "at the end", time(diff.before), time(diff.after));
+}
+
 }  // namespace
 
 std::vector<std::string> diff_text(const Diff& diff, const Screen& screen) {
@@ -192,12 +200,11 @@ std::vector<std::string> diff_text(const Diff& diff, const Screen& screen) {
   append(lines, settings, screen);
 
   Lines conclusion = {"What changed"};
-  // Two reports asked for one moment each: named after the first one's, which is of the same kind.
-  const bool peak = diff.before.at.why == "peak" && diff.after.at.why == "peak";
-  const std::string when = peak ? "at its peak" : moment_text(diff.before.at) + " and " + moment_text(diff.after.at);
-  const bool same = diff.before.at.why == "end" && diff.after.at.why == "end";
-  if (!same) conclude(conclusion, diff, when, {"rss"});
-  conclude(conclusion, diff, "at the end", {"rss", "end"});
+  const std::string when = both_moments(diff);
+  // The snapshot at exit may be the one of highest RSS, in both.
+  const bool same = diff.before.at.time_s == diff.before.end_at.time_s && diff.after.at.time_s == diff.after.end_at.time_s;
+  conclude(conclusion, diff, when, {"rss"});
+  if (!same) conclude(conclusion, diff, "at the end", {"rss", "end"});
   if (const Compared* count = diff.figure("arenas.secondary.count"); count && count->change() && *count->change() != 0) {
     const Compared* resident = diff.figure("arenas.secondary.resident_bytes");
     conclusion.push_back(fmt::format("  Secondary arenas: {} → {}{}.", figure_text(count->before, Unit::count),
@@ -206,12 +213,9 @@ std::vector<std::string> diff_text(const Diff& diff, const Screen& screen) {
   }
   if (conclusion.size() == 1) conclusion.emplace_back("  RSS is not known in both: no snapshot in one of the traces.");
   append(lines, conclusion, screen);
-  if (!same) append(lines, rss_lines(diff, "RSS " + when, {"rss"}), screen);
-  append(lines, rss_lines(diff, "RSS at the end", {"rss", "end"}), screen);
-  append(lines,
-         arena_diff_lines(diff, same ? "Arenas at the end" : "Arenas " + (peak ? std::string("at the RSS peak") : when),
-                          "arenas."),
-         screen);
+  append(lines, rss_lines(diff, "RSS " + when, {"rss"}), screen);
+  if (!same) append(lines, rss_lines(diff, "RSS at the end", {"rss", "end"}), screen);
+  append(lines, arena_diff_lines(diff, "Arenas then", "arenas."), screen);
   append(lines, totals_lines(diff), screen);
   append(lines, thread_diff_lines(diff), screen);
   return lines;

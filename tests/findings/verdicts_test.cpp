@@ -269,7 +269,7 @@ TEST(Verdicts, MostOfRssOutsideMallocIsNamedByItsLargestPart) {
   ASSERT_THAT(kinds(found), ElementsAre("not_malloc"));
   EXPECT_EQ(found[0].bytes, 530 * kMiB);
   EXPECT_EQ(found[0].text,
-            "88 % of RSS lies outside the allocator; the largest part is thread stacks (500.0 MiB). No allocator setting "
+            "88 % of RSS lies outside the allocator; the largest part is thread stacks, 500.0 MiB. No allocator setting "
             "changes it.");
 }
 

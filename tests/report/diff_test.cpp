@@ -89,12 +89,12 @@ TEST(Diff, TextSaysWhereTheDifferenceLies) {
   EXPECT_EQ(lines[0], "before  java -Xmx192m -jar zip_threads.jar   pid 4242 · 14.2 s · ended normally");
   EXPECT_EQ(lines[1], "after   java -Xmx192m -jar zip_threads.jar   pid 5151 · 14.2 s · ended normally");
   EXPECT_EQ(lines[6], "What changed");
-  EXPECT_EQ(lines[7], "  RSS at its peak: 752.0 MiB → 477.0 MiB, -275.0 MiB (-37 %). Most of it: malloc: free, trimmable");
-  EXPECT_EQ(lines[8], "  -275.0 MiB.");
+  EXPECT_EQ(lines[7], "  RSS at its peak (9.8 s and 9.8 s): 752.0 MiB → 477.0 MiB, -275.0 MiB (-37 %). Most of it: malloc:");
+  EXPECT_EQ(lines[8], "  free, trimmable -275.0 MiB.");
   EXPECT_EQ(lines[9], "  RSS at the end: 517.0 MiB → 517.0 MiB, 0 B.");
   EXPECT_EQ(lines[10], "  Secondary arenas: 1 → 0, with -40.0 MiB resident.");
-  EXPECT_EQ(lines[12], "RSS at its peak                      before      after      change");
-  EXPECT_EQ(lines[13], "  total                           752.0 MiB  477.0 MiB  -275.0 MiB  -37 %");
+  EXPECT_EQ(lines[12], "RSS at its peak (9.8 s and 9.8 s)     before      after      change");
+  EXPECT_EQ(lines[13], "  total                            752.0 MiB  477.0 MiB  -275.0 MiB  -37 %");
 }
 
 TEST(Diff, TextStaysWithinTheWidthWhateverTheNames) {

@@ -151,7 +151,7 @@ TEST(ReportText, OneTableInFullOnRequest) {
   EXPECT_THAT(joined(report_text(report, {{}, By::thread, std::nullopt})), HasSubstr("Threads (39)"));
   EXPECT_THAT(joined(report_text(report, {{}, By::thread, 5})), HasSubstr("Threads (5 of 39)"));
   const std::string arenas = joined(report_text(report, {{}, By::arena, std::nullopt}));
-  EXPECT_THAT(arenas, HasSubstr("      threads: main, zip-storm-worker-with-a-long-name-13\n"));
+  EXPECT_THAT(arenas, HasSubstr("      threads: zip-storm-worker-with-a-long-name-13, main\n"));
   EXPECT_EQ(arenas.find("Threads ("), std::string::npos);
 }
 
