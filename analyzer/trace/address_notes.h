@@ -26,7 +26,7 @@ struct Ending {
 struct Loan {
   Block block;
   ThreadId said = ThreadId::none;
-  Tick high = 0;                   // of the window of the allocation that came next: the call was not later
+  Tick high = 0;                   // the call was not later
   ThreadId next = ThreadId::none;  // that made this allocation
   bool nested = false;             // perhaps the lives are the other way round: the next one was short and came first
 };

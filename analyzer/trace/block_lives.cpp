@@ -52,7 +52,7 @@ BlockLives::Fit BlockLives::begin(const Event& event, const Caller& caller, Tick
     if (slot.live && !force && !caller.alone) return Fit::needs_dead;
     if (slot.live) end_early(slot, caller, now);
   }
-  table_.begin_life(slot, block);
+  table_.begin_life(slot, block, caller.high);
   if (slot.noted) [[unlikely]]
     wake(slot);
   tell_begin(event, caller, block, now);
@@ -68,15 +68,16 @@ bool BlockLives::settle_debt(const Event& event, const Caller& caller, const Blo
   if (debt != note.debts.end()) {
     const Ending owed = *debt;
     note.debts.erase(debt);
-    repaired_++;
+    mend(slot);
     tidy(slot);
     if (slot.live) {  // one of the two lives was over before the other began: this one stays
       const Block before = slot.block();
       tell_end(before, owed, now);
-      table_.begin_life(slot, block);
+      table_.begin_life(slot, block, caller.high);
       tell_begin(event, caller, block, now);
     } else {
       slot.lived = 1;
+      if (owed.call != Ending::Call::move) recent_.add(block, owed);
       tell_begin(event, caller, block, now);
       tell_end(block, owed, now);
     }
@@ -90,9 +91,9 @@ bool BlockLives::settle_debt(const Event& event, const Caller& caller, const Blo
   const Ending owed = note.debts.back();
   const RecentEnds::End last = *recent;
   note.debts.pop_back();
-  recent_.forget(slot.address);
+  recent_.add(block, last.ending);
   slot.lived = 1;
-  repaired_++;
+  mend(slot);
   tidy(slot);
   for (Observer* observer : observers_) observer->reattributed(last.block, last.ending.by, owed.by);
   tell_begin(event, caller, block, now);
@@ -103,8 +104,9 @@ bool BlockLives::settle_debt(const Event& event, const Caller& caller, const Blo
 // The block that lives where another begins: loan, or vanish.
 void BlockLives::end_early(LiveSlot& slot, const Caller& caller, Tick now) {
   const Block before = slot.block();
+  const Tick latest = slot.latest_birth();
   table_.end_life(slot);
-  repaired_++;
+  mend(slot);
   if (settings_.lossy) {
     for (Observer* observer : observers_) observer->vanished(before, now);
     return;
@@ -117,9 +119,10 @@ void BlockLives::end_early(LiveSlot& slot, const Caller& caller, Tick now) {
     tidy(slot);
   } else {
     ending.by = caller.frees_it_again ? caller.thread : before.thread;
-    const bool nested = before.thread != caller.thread && before.born + settings_.patience >= caller.low;
-    note.loans.push_back({before, ending.by, caller.high, caller.thread, nested});
-    if (!settings_.complete()) expire(slot.address, caller.high);
+    const bool nested = latest >= caller.low;
+    const Tick high = nested ? std::max(caller.high, latest) : caller.high;
+    note.loans.push_back({before, ending.by, high, caller.thread, nested});
+    if (!settings_.complete()) expire(slot.address, high);
   }
   tell_end(before, ending, now);
 }
@@ -174,10 +177,13 @@ BlockLives::Fit BlockLives::end(const Event& event, const Caller& caller, Tick n
     return Fit::yes;
   }
 
+  // Alone, no allocation can come that explains this; but another call may have been joined to the block it ended.
+  const RecentEnds::End* last = recent_.find(event.address);
+  const bool hopeless = caller.alone && !(last && last->ending.by != caller.thread && last->ending.high >= caller.low);
   if (!force && !caller.alone) return Fit::needs_live;
   if (moves) caller.moving->push_back(unknown_block(event.address));
-  if (!caller.alone)
-    owe(table_.at(event.address), ending);
+  if (!hopeless)
+    owe(table_.at(event.address), ending, caller.low);
   else if (!moves)
     tell_unknown(event.address, ending, slot && slot->lived, now);
   return Fit::yes;
@@ -198,12 +204,13 @@ bool BlockLives::repay(LiveSlot& slot, const Caller& caller) {
   return true;
 }
 
-void BlockLives::owe(LiveSlot& slot, Ending ending) {
+void BlockLives::owe(LiveSlot& slot, Ending ending, Tick low) {
   AddressNotes& note = notes(slot);
   RecentEnds::End* last = recent_.find(slot.address);
+  if (last && last->ending.high >= low) slot.mended = 1;  // or will be: two ends at about the same time
   if (last && last->ending.high > ending.high && ending.call != Ending::Call::move) {
     // Swap (see the head of block_lives.h).
-    repaired_++;
+    mend(slot);
     const Ending later = last->ending;
     for (Observer* observer : observers_) observer->reattributed(last->block, later.by, ending.by);
     last->ending = ending;
@@ -249,7 +256,7 @@ void BlockLives::live_on(LiveSlot& slot, const Event& event, const Caller& calle
   after.size = event.size;
   after.thread = caller.thread;
   if (!was_live) after.origin = Origin::realloc;
-  table_.begin_life(slot, after);
+  table_.begin_life(slot, after, caller.high);
   if (!was_live && slot.noted) wake(slot);
   for (Observer* observer : observers_) observer->resized(before, after, caller.thread, now);
 }
@@ -271,6 +278,11 @@ void BlockLives::move_late(const Event& event, const Caller& caller, Tick now) {
 }
 
 // ---- notes -------------------------------------------------------------------------------------------------------
+void BlockLives::mend(LiveSlot& slot) {
+  slot.mended = 1;
+  repaired_++;
+}
+
 AddressNotes& BlockLives::notes(LiveSlot& slot) {
   slot.noted = 1;
   return notes_[slot.address];
@@ -324,7 +336,9 @@ void BlockLives::settle_address(std::uint64_t address, Tick passed, Tick now) {
   });
   tidy(slot);
   for (const Ending& owed : unknown) {
-    if (slot.live && settings_.complete()) {
+    // Every call is there and something went wrong here before: the end is one of the calls that were joined wrongly.
+    // Else it is of a block that came from elsewhere, such as an allocator of a library's own.
+    if (slot.live && settings_.complete() && slot.mended) {
       const Block block = slot.block();
       table_.end_life(slot);
       tell_end(block, owed, now);

@@ -48,7 +48,6 @@ class BlockLives {
     bool one_thread = false;  // no repairs: order is exact
     bool lossy = false;       // events are known to be missing
     bool forked = false;
-    Tick patience = 0;  // how wrong estimates of time usually are
     // Every call of the process is in the trace: each end belongs to a block in it. Then debts and loans are kept until
     // they meet.
     bool complete() const { return !lossy && !forked; }
@@ -97,7 +96,7 @@ class BlockLives {
   void end_early(LiveSlot&, const Caller&, Tick now);
   Fit end(const Event&, const Caller&, Tick now, bool force);
   bool repay(LiveSlot&, const Caller&);
-  void owe(LiveSlot&, Ending);
+  void owe(LiveSlot&, Ending, Tick low);
   Fit resize(const Event&, const Caller&, Tick now, bool force);
   void move_late(const Event&, const Caller&, Tick now);
   void live_on(LiveSlot&, const Event&, const Caller&, Tick now);
@@ -108,6 +107,7 @@ class BlockLives {
   void tell_unknown(std::uint64_t address, const Ending&, bool lived, Tick now);
 
   AddressNotes& notes(LiveSlot&);
+  void mend(LiveSlot&);
   void tidy(LiveSlot&);
   void wake(LiveSlot&);
   void expire(std::uint64_t address, Tick high);

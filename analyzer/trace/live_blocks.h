@@ -8,6 +8,8 @@
 //
 // One thread. Slots move when a slot is added: no pointer to one outlives the next at().
 #pragma once
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,22 +20,27 @@ namespace heapspy::trace {
 
 struct LiveSlot {
   std::uint64_t address;  // 0: free
-  std::uint64_t size;
-  std::uint64_t born : 55;  // a stamp has no more bits
+  std::uint64_t size : 58;
+  std::uint64_t window : 6;  // the allocation was not later than 2^window ticks after `born`
+  std::uint64_t born : 55;   // a stamp has no more bits
   std::uint64_t origin : 3;
   std::uint64_t live : 1;
-  std::uint64_t noted : 1;  // the timeline keeps notes on this address: the slot must stay
-  std::uint64_t lived : 1;  // a block was allocated here, as far as the slot remembers
-  std::uint64_t unused : 3;
+  std::uint64_t noted : 1;   // the timeline keeps notes on this address: the slot must stay
+  std::uint64_t lived : 1;   // a block was allocated here, as far as the slot remembers
+  std::uint64_t mended : 1;  // a rule of block_lives.h was needed here
+  std::uint64_t unused : 2;
   std::uint32_t thread;
   std::uint32_t site;
 
+  Tick latest_birth() const { return born + (Tick{1} << window); }
   Block block() const { return {address, size, born, ThreadId{thread}, SiteId{site}, static_cast<Origin>(origin), true}; }
 };
 static_assert(sizeof(LiveSlot) == 32);
 
 class LiveBlocks {
  public:
+  static constexpr std::uint64_t kMostBytes = (1ull << 58) - 1;  // of a block; more is taken for this
+
   LiveBlocks();
   ~LiveBlocks();
   LiveBlocks(const LiveBlocks&) = delete;
@@ -55,11 +62,13 @@ class LiveBlocks {
     __builtin_prefetch(&home(shards_[h >> kShardShift], h), 1);
   }
 
-  void begin_life(LiveSlot& slot, const Block& block) {
+  // `latest`: the end of the window of the allocation.
+  void begin_life(LiveSlot& slot, const Block& block, Tick latest) {
     live_ += !slot.live;
     shard_of(hash(slot.address)).live += !slot.live;
     slot.live = slot.lived = 1;
-    slot.size = block.size;
+    slot.size = std::min(block.size, kMostBytes);
+    slot.window = static_cast<std::uint64_t>(std::bit_width(latest > block.born ? latest - block.born : 0)) & 63;
     slot.born = block.born;
     slot.origin = static_cast<std::uint64_t>(block.origin) & 7;
     slot.thread = index(block.thread);

@@ -154,7 +154,6 @@ struct Timeline::State {
     BlockLives::Settings settings;
     settings.one_thread = trace.threads().size() < 2;
     settings.forked = trace.header().forked != 0;
-    settings.patience = trace.clock().ticks(kPatienceSeconds);
     settings.lossy = trace.lost_events() != 0 || !trace.damage().empty();
     for (const ThreadStream& stream : trace.threads())
       for (const StreamPiece& piece : stream.pieces) settings.lossy |= piece.gap;
@@ -449,7 +448,7 @@ struct Timeline::State {
     if (!force && !lane.waits_for_live) {
       // The block there is another thread's of about the same time, and this thread soon frees it: its life was short.
       const LiveSlot* slot = lives.slot(lane.waits_for);
-      force = slot && ThreadId{slot->thread} != lane.thread && slot->born + patience >= lane.cursor.low() &&
+      force = slot && ThreadId{slot->thread} != lane.thread && slot->latest_birth() >= lane.cursor.low() &&
               frees_soon(lane, lane.waits_for);
     }
     if (!force) {

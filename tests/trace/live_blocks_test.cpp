@@ -24,10 +24,10 @@ TEST(LiveBlocks, ReturnsABlockAsItWasPutIn) {
   LiveBlocks table;
   LiveSlot& slot = table.at(0x7FFFFFFFFFFFFFF8);
   EXPECT_FALSE(slot.live);
-  table.begin_life(slot, block(0x7FFFFFFFFFFFFFF8, ~0ull));
+  table.begin_life(slot, block(0x7FFFFFFFFFFFFFF8, ~0ull), 0);
   const Block read = table.find(0x7FFFFFFFFFFFFFF8)->block();
   EXPECT_EQ(read.address, 0x7FFFFFFFFFFFFFF8u);
-  EXPECT_EQ(read.size, ~0ull);
+  EXPECT_EQ(read.size, LiveBlocks::kMostBytes);
   EXPECT_EQ(read.born, (1ull << 55) - 1);
   EXPECT_EQ(read.thread, ThreadId{0xA1A2A3});
   EXPECT_EQ(read.site, SiteId{0xB1B2B3B4});
@@ -49,7 +49,7 @@ TEST(LiveBlocks, AgreesWithAMapThroughGrowthAndReuse) {
         table.end_life(slot);
         truth.erase(address);
       } else {
-        table.begin_life(slot, block(address, i));
+        table.begin_life(slot, block(address, i), 0);
         truth[address] = i;
       }
       ASSERT_EQ(table.live(), truth.size());
@@ -68,7 +68,7 @@ TEST(LiveBlocks, TakesAtMostSixtyTwoBytesABlock) {
   LiveBlocks table;
   std::uint64_t most = 0;
   for (std::uint64_t i = 1; i <= 3'000'000; i++) {
-    table.begin_life(table.at(i * 48), block(i * 48, 1));
+    table.begin_life(table.at(i * 48), block(i * 48, 1), 0);
     if (i > 1'500'000) most = std::max(most, table.table_bytes() / i);
   }
   EXPECT_LE(most, 62u);
@@ -77,7 +77,7 @@ TEST(LiveBlocks, TakesAtMostSixtyTwoBytesABlock) {
 TEST(LiveBlocks, FollowsTheLiveBlocksNotTheAddressesEverSeen) {
   LiveBlocks table;
   for (std::uint64_t i = 1; i <= 4'000'000; i++) {
-    table.begin_life(table.at(i * 16), block(i * 16, 1));
+    table.begin_life(table.at(i * 16), block(i * 16, 1), 0);
     if (i > 100'000) table.end_life(table.at((i - 100'000) * 16));
   }
   EXPECT_EQ(table.live(), 100'000u);
