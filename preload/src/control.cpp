@@ -57,7 +57,7 @@ void serve() {
 // True while threads of the program live: the main thread is a zombie by now, the helper does not count.
 bool program_has_threads() {
   os::File folder(os::open("/proc/self/task", O_RDONLY | O_DIRECTORY));
-  alignas(8) char entries[2048];
+  alignas(8) char entries[768];
   int threads = 0;
   if (!folder.ok()) return true;
   for (;;) {

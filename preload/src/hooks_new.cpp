@@ -1,14 +1,14 @@
 // operator new and delete, every form. The symbols are exported under their mangled names: this library links no C++ runtime.
 //
-// Whose operator new is next decides how it is called, so that each call is one event:
-//   plain        libstdc++'s or libc++'s, or none found (a library that was dlopen'ed later brings its own): it is malloc with
-//   a
-//                loop around it, so the next malloc is called; only when that fails the real one runs, unguarded, to call the
-//                new_handler and throw.
-//   allocator's  the library that answers malloc has its own (jemalloc, tcmalloc, mimalloc): called as it is.
-//   foreign      somebody else's: its nothrow form is called with our hooks guarded (it may call malloc); if that gave null,
-//   the
-//                throwing one is called with our hooks open, because an exception passes through our frame.
+// Whose form is next decides how it is called, so that each call is one event. Decided form by form, because allocators bring
+// some of them only (mimalloc has no nothrow delete) and libstdc++'s answer for the rest:
+//   plain    libstdc++'s or libc++'s, or none found (a library that was dlopen'ed later brings its own): it is malloc or free
+//   with
+//            a loop around it, so the next malloc is called; only when that fails the real one runs, unguarded, to call the
+//            new_handler and throw.
+//   special  an allocator's or a program's own. It may call malloc or free in turn (jemalloc's aligned new calls aligned_alloc
+//            through the symbol table), so our hooks are guarded meanwhile. An exception must not pass through the guard: the
+//            nothrow form is called, and if that gave null, the throwing one with our hooks open.
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -28,44 +28,44 @@ using format::Release;
 
 namespace {
 
-enum class Provider : int { unknown, plain, allocators, foreign };
+enum class Provider : int { unknown, plain, special };
 
-Provider provider = Provider::unknown;
-
-void* next_symbol(const char* name) {
-  if (void* found = dlsym(RTLD_NEXT, name)) return found;
-  // Opened later, so not in the search order after us.
-  for (const char* library : {"libstdc++.so.6", "libc++.so.1"})
-    if (void* handle = dlopen(library, RTLD_NOLOAD | RTLD_LAZY))
-      if (void* found = dlsym(handle, name)) return found;
-  return nullptr;
+bool is_runtime_library(const char* file) {
+  for (; *file; file++)
+    if (begins_with(file, "libstdc++") || begins_with(file, "libc++")) return true;
+  return false;
 }
 
-[[gnu::cold, gnu::noinline]] Provider find_provider() {
-  Provider found = Provider::plain;
-  if (void* operator_new = dlsym(RTLD_NEXT, "_Znwm")) {
-    Dl_info where{}, allocator{};
-    dladdr(operator_new, &where);
-    dladdr(reinterpret_cast<void*>(next_allocator.malloc), &allocator);
-    const char* file = where.dli_fname ? where.dli_fname : "";
-    bool runtime = false;
-    for (; *file; file++) runtime = runtime || begins_with(file, "libstdc++") || begins_with(file, "libc++");
-    if (!runtime) found = where.dli_fbase == allocator.dli_fbase ? Provider::allocators : Provider::foreign;
-  }
-  provider = found;
-  return found;
-}
-
-Provider who_provides() { return HEAPSPY_UNLIKELY(provider == Provider::unknown) ? find_provider() : provider; }
-
-bool plainly() { return __builtin_expect(who_provides() == Provider::plain, 1); }
-
-// Next definition of one form, looked up when it is first needed.
+// The next definition of one form of operator new or delete.
 template <class Function>
-Function next_form(Function& cached, const char* name) {
-  if (HEAPSPY_UNLIKELY(!cached)) cached = reinterpret_cast<Function>(next_symbol(name));
-  return cached;
-}
+struct Form {
+  const char* symbol;
+  Provider provider = Provider::unknown;
+  Function next = nullptr;
+
+  bool plain() {
+    return __builtin_expect((HEAPSPY_UNLIKELY(provider == Provider::unknown) ? resolve() : provider) == Provider::plain, 1);
+  }
+
+  HEAPSPY_COLD Provider resolve() {
+    Provider found = Provider::plain;
+    next = reinterpret_cast<Function>(dlsym(RTLD_NEXT, symbol));
+    Dl_info where{};
+    if (next && dladdr(reinterpret_cast<void*>(next), &where) && where.dli_fname && !is_runtime_library(where.dli_fname))
+      found = Provider::special;
+    return provider = found;
+  }
+
+  // The one that throws or calls the new_handler, where plain malloc gave nothing. Of a runtime that was opened later if need
+  // be.
+  HEAPSPY_COLD Function real() {
+    for (const char* library : {"libstdc++.so.6", "libc++.so.1"}) {
+      if (next) break;
+      if (void* handle = dlopen(library, RTLD_NOLOAD | RTLD_LAZY)) next = reinterpret_cast<Function>(dlsym(handle, symbol));
+    }
+    return next;
+  }
+};
 
 // Throwing forms return no null, nothrow ones may.
 void* record_new(void* block, size_t bytes) {
@@ -91,79 +91,67 @@ auto guarded(Call call) {
   return call();
 }
 
+const char nothrow_tag = 0;
+
 }  // namespace
 
-// Expanded once per form: symbol, its nothrow partner, parameters.
-#define HEAPSPY_NEW(symbol, nothrow_symbol)                                                                       \
-  HEAPSPY_EXPORT void* symbol(size_t bytes) {                                                                     \
-    static void* (*next)(size_t);                                                                                 \
-    static void* (*next_nothrow)(size_t, const void*);                                                            \
-    if (plainly()) {                                                                                              \
-      void* block = plain_new(bytes);                                                                             \
-      if (__builtin_expect(block != nullptr, 1)) return record_new(block, bytes);                                 \
-      return next_form(next, #symbol)(bytes);                                                                     \
-    }                                                                                                             \
-    if (provider == Provider::allocators) return record_new(next_form(next, #symbol)(bytes), bytes);              \
-    static const char nothrow = 0;                                                                                \
-    if (next_form(next_nothrow, #nothrow_symbol))                                                                 \
-      if (void* block = guarded([&] { return next_nothrow(bytes, &nothrow); })) return record_new(block, bytes);  \
-    return next_form(next, #symbol)(bytes);                                                                       \
-  }                                                                                                               \
-  HEAPSPY_EXPORT void* nothrow_symbol(size_t bytes, const void* tag) {                                            \
-    static void* (*next)(size_t, const void*);                                                                    \
-    if (plainly()) {                                                                                              \
-      void* block = plain_new(bytes);                                                                             \
-      if (__builtin_expect(block != nullptr, 1)) return record_new(block, bytes);                                 \
-      return next_form(next, #nothrow_symbol) ? next(bytes, tag) : nullptr;                                       \
-    }                                                                                                             \
-    if (provider == Provider::allocators) return record_new(next_form(next, #nothrow_symbol)(bytes, tag), bytes); \
-    return record_new(guarded([&] { return next_form(next, #nothrow_symbol)(bytes, tag); }), bytes);              \
+// Expanded once per form: symbol, its nothrow partner, more parameters.
+#define HEAPSPY_NEW(symbol, nothrow_symbol)                                                                          \
+  HEAPSPY_EXPORT void* symbol(size_t bytes) {                                                                        \
+    static Form<void* (*)(size_t)> form{#symbol};                                                                    \
+    static Form<void* (*)(size_t, const void*)> nothrow{#nothrow_symbol};                                            \
+    if (form.plain()) {                                                                                              \
+      void* block = plain_new(bytes);                                                                                \
+      return __builtin_expect(block != nullptr, 1) ? record_new(block, bytes) : form.real()(bytes);                  \
+    }                                                                                                                \
+    if (!nothrow.plain())                                                                                            \
+      if (void* block = guarded([&] { return nothrow.next(bytes, &nothrow_tag); })) return record_new(block, bytes); \
+    return form.next(bytes);                                                                                         \
+  }                                                                                                                  \
+  HEAPSPY_EXPORT void* nothrow_symbol(size_t bytes, const void* tag) {                                               \
+    static Form<void* (*)(size_t, const void*)> form{#nothrow_symbol};                                               \
+    if (form.plain()) {                                                                                              \
+      void* block = plain_new(bytes);                                                                                \
+      if (__builtin_expect(block != nullptr, 1)) return record_new(block, bytes);                                    \
+      return form.real() ? form.next(bytes, tag) : nullptr;                                                          \
+    }                                                                                                                \
+    return record_new(guarded([&] { return form.next(bytes, tag); }), bytes);                                        \
   }
 HEAPSPY_NEW(_Znwm, _ZnwmRKSt9nothrow_t)
 HEAPSPY_NEW(_Znam, _ZnamRKSt9nothrow_t)
 
-#define HEAPSPY_ALIGNED_NEW(symbol, nothrow_symbol)                                                                    \
-  HEAPSPY_EXPORT void* symbol(size_t bytes, size_t alignment) {                                                        \
-    static void* (*next)(size_t, size_t);                                                                              \
-    static void* (*next_nothrow)(size_t, size_t, const void*);                                                         \
-    if (plainly()) {                                                                                                   \
-      if (void* block = plain_aligned_new(bytes, alignment)) return record_aligned_new(block, bytes, alignment);       \
-      return next_form(next, #symbol)(bytes, alignment);                                                               \
-    }                                                                                                                  \
-    if (provider == Provider::allocators)                                                                              \
-      return record_aligned_new(next_form(next, #symbol)(bytes, alignment), bytes, alignment);                         \
-    static const char nothrow = 0;                                                                                     \
-    if (next_form(next_nothrow, #nothrow_symbol))                                                                      \
-      if (void* block = guarded([&] { return next_nothrow(bytes, alignment, &nothrow); }))                             \
-        return record_aligned_new(block, bytes, alignment);                                                            \
-    return next_form(next, #symbol)(bytes, alignment);                                                                 \
-  }                                                                                                                    \
-  HEAPSPY_EXPORT void* nothrow_symbol(size_t bytes, size_t alignment, const void* tag) {                               \
-    static void* (*next)(size_t, size_t, const void*);                                                                 \
-    if (plainly()) {                                                                                                   \
-      if (void* block = plain_aligned_new(bytes, alignment)) return record_aligned_new(block, bytes, alignment);       \
-      return next_form(next, #nothrow_symbol) ? next(bytes, alignment, tag) : nullptr;                                 \
-    }                                                                                                                  \
-    if (provider == Provider::allocators)                                                                              \
-      return record_aligned_new(next_form(next, #nothrow_symbol)(bytes, alignment, tag), bytes, alignment);            \
-    return record_aligned_new(guarded([&] { return next_form(next, #nothrow_symbol)(bytes, alignment, tag); }), bytes, \
-                              alignment);                                                                              \
+#define HEAPSPY_ALIGNED_NEW(symbol, nothrow_symbol)                                                              \
+  HEAPSPY_EXPORT void* symbol(size_t bytes, size_t alignment) {                                                  \
+    static Form<void* (*)(size_t, size_t)> form{#symbol};                                                        \
+    static Form<void* (*)(size_t, size_t, const void*)> nothrow{#nothrow_symbol};                                \
+    if (form.plain()) {                                                                                          \
+      void* block = plain_aligned_new(bytes, alignment);                                                         \
+      return block ? record_aligned_new(block, bytes, alignment) : form.real()(bytes, alignment);                \
+    }                                                                                                            \
+    if (!nothrow.plain())                                                                                        \
+      if (void* block = guarded([&] { return nothrow.next(bytes, alignment, &nothrow_tag); }))                   \
+        return record_aligned_new(block, bytes, alignment);                                                      \
+    return form.next(bytes, alignment);                                                                          \
+  }                                                                                                              \
+  HEAPSPY_EXPORT void* nothrow_symbol(size_t bytes, size_t alignment, const void* tag) {                         \
+    static Form<void* (*)(size_t, size_t, const void*)> form{#nothrow_symbol};                                   \
+    if (form.plain()) {                                                                                          \
+      if (void* block = plain_aligned_new(bytes, alignment)) return record_aligned_new(block, bytes, alignment); \
+      return form.real() ? form.next(bytes, alignment, tag) : nullptr;                                           \
+    }                                                                                                            \
+    return record_aligned_new(guarded([&] { return form.next(bytes, alignment, tag); }), bytes, alignment);      \
   }
 HEAPSPY_ALIGNED_NEW(_ZnwmSt11align_val_t, _ZnwmSt11align_val_tRKSt9nothrow_t)
 HEAPSPY_ALIGNED_NEW(_ZnamSt11align_val_t, _ZnamSt11align_val_tRKSt9nothrow_t)
 
 // Recorded before the real call, like free. Plain: libstdc++'s are all free (del_op*.cc).
-#define HEAPSPY_DELETE(symbol, parameters, arguments)                                                                    \
-  HEAPSPY_EXPORT void symbol parameters {                                                                                \
-    static void(*next) parameters;                                                                                       \
-    if (HEAPSPY_UNLIKELY(!block || bootstrap::owns(block))) return;                                                      \
-    const bool plain = plainly();                                                                                        \
-    if (__builtin_expect(plain, 1)) return write_release_and_free(Release::operator_delete, block, next_allocator.free); \
-    write_release_and_free(Release::operator_delete, block, [](void*) {});                                               \
-    next_form(next, #symbol);                                                                                            \
-    if (!next) return guarded([&] { next_allocator.free(block); });                                                      \
-    if (provider == Provider::allocators) return next arguments;                                                         \
-    guarded([&] { next arguments; });                                                                                    \
+#define HEAPSPY_DELETE(delete_symbol, parameters, arguments)                                               \
+  HEAPSPY_EXPORT void delete_symbol parameters {                                                           \
+    static Form<void(*) parameters> form{#delete_symbol};                                                  \
+    if (HEAPSPY_UNLIKELY(!block || bootstrap::owns(block))) return;                                        \
+    if (form.plain()) return write_release_and_free(Release::operator_delete, block, next_allocator.free); \
+    write_release_and_free(Release::operator_delete, block, [](void*) {});                                 \
+    guarded([&] { form.next arguments; });                                                                 \
   }
 HEAPSPY_DELETE(_ZdlPv, (void* block), (block))
 HEAPSPY_DELETE(_ZdaPv, (void* block), (block))

@@ -34,7 +34,8 @@ const char* glibc_version();
 // True where malloc beneath us is glibc's own, so that its heap structures and malloc_trim mean something.
 bool allocator_is_glibc();
 
-// Blocks that dlsym took before there was an allocator, and that the loader takes for the recorder's own thread. They are no event, and giving one back does nothing.
+// Blocks that dlsym took before there was an allocator, and that the loader takes for the recorder's own thread. They are no
+// event, and giving one back does nothing.
 namespace bootstrap {
 inline constexpr size_t kBytes = 64 << 10;
 extern char arena[kBytes];

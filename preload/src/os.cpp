@@ -154,6 +154,30 @@ SignalsBlocked::SignalsBlocked() {
 }
 SignalsBlocked::~SignalsBlocked() { call(SYS_rt_sigprocmask, SIG_SETMASK, word(&before_), 0, 8); }
 
+bool GrowingMemory::reserve(size_t bytes) {
+  const long at = call(SYS_mmap, 0, word(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (failed(at)) return false;
+  data_ = reinterpret_cast<char*>(at);
+  reserved_ = bytes;
+  usable_ = 0;
+  return true;
+}
+bool GrowingMemory::ensure(size_t bytes) {
+  if (bytes <= usable_) return true;
+  constexpr size_t kStep = 64 << 10;
+  size_t want = (bytes + kStep - 1) & ~(kStep - 1);
+  if (want < usable_ + usable_ / 2) want = usable_ + (usable_ / 2 & ~(kStep - 1));
+  if (want > reserved_) want = reserved_;
+  if (bytes > want || failed(call(SYS_mprotect, word(data_), word(want), PROT_READ | PROT_WRITE))) return false;
+  usable_ = want;
+  return true;
+}
+void GrowingMemory::release() {
+  if (data_) unmap(data_, reserved_);
+  data_ = nullptr;
+  reserved_ = usable_ = 0;
+}
+
 size_t read_file(const char* path, char* to, size_t room) {
   size_t length = 0;
   File file(open(path, O_RDONLY));

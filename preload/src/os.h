@@ -81,6 +81,23 @@ class File {
   long fd_;
 };
 
+// Address space that becomes memory from its start as it is needed: mlockall(MCL_FUTURE) and memory accounting see only
+// what was asked for. Never gives back; never moves.
+class GrowingMemory {
+ public:
+  bool reserve(size_t bytes);  // false: no address space
+  bool ensure(size_t bytes);   // makes the first `bytes` usable and zero; false: none to be had
+  void release();
+  char* data() const { return data_; }
+  size_t usable_bytes() const { return usable_; }
+  size_t reserved_bytes() const { return reserved_; }
+
+ private:
+  char* data_ = nullptr;
+  size_t reserved_ = 0;
+  size_t usable_ = 0;
+};
+
 // Reads a small file whole (for /proc, whose sizes are 0) and NUL-terminates it; returns its length, 0 on failure.
 size_t read_file(const char* path, char* to, size_t room);
 

@@ -21,6 +21,7 @@ namespace {
 constexpr char kDefaultName[] = "heapspy.%n.%p.%t.hspy";
 char exe_[kMaxPath];
 char out_[kMaxPath];
+char scratch_[kMaxPath];  // one thread at a time begins a trace; its stack may be small
 char** environment_ = nullptr;
 char* no_environment_[1] = {nullptr};
 constexpr size_t kEnvironmentRoom = 32 << 10;
@@ -83,9 +84,9 @@ const char* program() {
 bool remember_out(const char* pattern) {
   Text out(out_, sizeof out_);
   if (*pattern != '/') {
-    char here[kMaxPath];
-    if (os::failed(os::getcwd(here, sizeof here)) || here[0] != '/') return message::trace_folder_gone(pattern), false;
-    out.add(here).add("/");
+    if (os::failed(os::getcwd(scratch_, sizeof scratch_)) || scratch_[0] != '/')
+      return message::trace_folder_gone(pattern), false;
+    out.add(scratch_).add("/");
   }
   out.add(pattern);
   struct stat status {};
@@ -118,8 +119,8 @@ void trace_path(char* to, size_t room, uint64_t start_realtime_ns) {
 }
 
 uint64_t start_jiffies() {
-  char text[1024];
-  os::read_file("/proc/self/stat", text, sizeof text);
+  char* text = scratch_;
+  os::read_file("/proc/self/stat", text, sizeof scratch_);
   const char* at = text;
   for (const char* scan = text; *scan; scan++)
     if (*scan == ')') at = scan + 1;  // the command's name may hold anything, even spaces and parentheses
@@ -139,10 +140,9 @@ void append_to(TraceFile& file) {
   payload.begin(static_cast<uint32_t>(ProcessTag::command));
   payload.append_file("/proc/self/cmdline", 128 << 10);
   payload.end();
-  char short_text[kMaxPath];
-  os::host_name(short_text, sizeof short_text);
-  text(ProcessTag::host, short_text);
-  if (!os::failed(os::getcwd(short_text, sizeof short_text))) text(ProcessTag::working_folder, short_text);
+  os::host_name(scratch_, sizeof scratch_);
+  text(ProcessTag::host, scratch_);
+  if (!os::failed(os::getcwd(scratch_, sizeof scratch_))) text(ProcessTag::working_folder, scratch_);
   payload.begin(static_cast<uint32_t>(ProcessTag::environment));
   for (char** variable = environment_; *variable; variable++)
     if (wanted(*variable)) payload.append(*variable, length_of(*variable) + 1);
@@ -156,7 +156,7 @@ void append_to(TraceFile& file) {
   text(ProcessTag::trace_path, file.path());
   ChunkHeader chunk{};
   chunk.kind = ChunkKind::process;
-  file.append(chunk, payload.data(), payload.bytes());
+  file.append(chunk, {payload.data(), payload.bytes()});
 }
 
 }  // namespace heapspy::process_facts

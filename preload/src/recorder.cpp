@@ -183,7 +183,7 @@ void append_full_half(ThreadState& thread) {
 }
 
 bool half_is_full(const ThreadState& thread) {
-  return thread.position - thread.slot->header->appended >= (thread.slot->small ? kSmallRingWords : kRingWords) / 2;
+  return thread.position - thread.slot->header->appended >= (thread.slot->small ? kSmallRingWords / 2 : kAppendWords);
 }
 
 }  // namespace
@@ -268,7 +268,7 @@ void begin_trace(bool forked) {
   r.clock.start();
   const uint64_t realtime = os::clock_ns(CLOCK_REALTIME);
   const uint64_t monotonic = os::clock_ns(CLOCK_MONOTONIC);
-  char path[kMaxPath];
+  static char path[kMaxPath];  // one thread at a time comes here; its stack may be small
   process_facts::trace_path(path, sizeof path, realtime);
   TraceFile::Segment first;
   if (!r.file.create(path, kSmallRingWords * 8, &first)) return;

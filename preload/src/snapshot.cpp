@@ -25,6 +25,17 @@ constexpr uint64_t kHeapBytes = 64ull << 20;    // HEAP_MAX_SIZE, glibc malloc/a
 constexpr uint64_t kLargestScan = 64ull << 30;  // pagemap of a larger, sparse mapping is not read (0.1 s for 64 GiB)
 constexpr uint64_t kLeastPeak = 16ull << 20;
 
+// What take() needs besides its payload. Not on the stack: hooks run on whatever stack the program is on, and some are 8 KiB.
+// Used under the snapshot lock.
+struct Scratch {
+  uint64_t pagemap[512];
+  alignas(8) char folder_entries[4096];
+  char cgroup[4096];
+  char folder[kMaxPath];
+  char path[kMaxPath];
+};
+Scratch scratch;
+
 // What mappings are worth a look at their pages: those that malloc could have made.
 bool can_hold_blocks(const MappingRecord& mapping) {
   return (mapping.permissions & 3) == 3 && !(mapping.permissions & 8) && mapping.inode == 0;
@@ -44,7 +55,7 @@ void add_residency(TaggedPayload& payload, int pagemap, const MappingRecord& map
   if (!payload.append(&record, sizeof record) || record.kind != Residency::bitmap) return;
   auto* bitmap = reinterpret_cast<uint64_t*>(payload.extend(record.bitmap_words * 8));
   if (!bitmap) return;
-  uint64_t entries[512];
+  uint64_t* entries = scratch.pagemap;
   for (uint64_t page = 0; page < record.pages;) {
     const uint64_t want = record.pages - page < 512 ? record.pages - page : 512;
     const long got = os::pread(pagemap, entries, want * 8, (mapping.start / 4096 + page) * 8);
@@ -94,9 +105,9 @@ void add_heaps_in(TaggedPayload& payload, const MappingRecord& mapping, ArenaLay
 void add_thread_names(TaggedPayload& payload) {
   os::File folder(os::open("/proc/self/task", O_RDONLY | O_DIRECTORY));
   if (!folder.ok()) return;
-  alignas(8) char entries[4096];
+  char* entries = scratch.folder_entries;
   for (;;) {
-    const long got = os::getdents(folder.fd(), entries, sizeof entries);
+    const long got = os::getdents(folder.fd(), entries, sizeof scratch.folder_entries);
     if (got <= 0) return;
     for (long at = 0; at < got;) {
       // struct linux_dirent64, getdents(2): inode 8, offset 8, record length 2, type 1, name.
@@ -121,19 +132,20 @@ void add_thread_names(TaggedPayload& payload) {
 
 // The cgroup's own folder, version 2 ("0::/path") or 1 ("N:memory:/path").
 void add_cgroup(TaggedPayload& payload) {
-  char text[4096];
-  if (!os::read_file("/proc/self/cgroup", text, sizeof text)) return;
-  char folder[kMaxPath] = "";
+  char* text = scratch.cgroup;
+  if (!os::read_file("/proc/self/cgroup", text, sizeof scratch.cgroup)) return;
+  char* folder = scratch.folder;
+  folder[0] = 0;
   bool version_1 = false;
   for (char* line = text; *line;) {
     char* end = line;
     while (*end && *end != '\n') end++;
     const bool last = !*end;
     *end = 0;
-    if (begins_with(line, "0::") && !version_1) Text(folder, sizeof folder).add("/sys/fs/cgroup").add(line + 3);
+    if (begins_with(line, "0::") && !version_1) Text(folder, sizeof scratch.folder).add("/sys/fs/cgroup").add(line + 3);
     for (char* at = line; *at; at++)
       if (begins_with(at, ":memory:")) {
-        Text(folder, sizeof folder).add("/sys/fs/cgroup/memory").add(at + 8);
+        Text(folder, sizeof scratch.folder).add("/sys/fs/cgroup/memory").add(at + 8);
         version_1 = true;
       }
     line = last ? end : end + 1;
@@ -144,8 +156,8 @@ void add_cgroup(TaggedPayload& payload) {
   const auto* files = version_1 ? kFiles1 : kFiles2;
   const int count = version_1 ? 4 : 5;
   for (int i = 0; i < count; i++) {
-    char path[kMaxPath];
-    Text(path, sizeof path).add(folder).add("/").add(files[i]);
+    char* path = scratch.path;
+    Text(path, sizeof scratch.path).add(folder).add("/").add(files[i]);
     os::File file(os::open(path, O_RDONLY));
     if (!file.ok()) {
       if (i == 0) return;  // no limit of its own here: the root, or not visible from this namespace
@@ -194,7 +206,7 @@ void take(SnapshotReason reason) {
       info.brk_known = 1;
       info.brk_end = os::brk_end();
       payload.add(static_cast<uint32_t>(SnapshotTag::info), &info, sizeof info);
-      auto* stored_info = reinterpret_cast<SnapshotInfo*>(const_cast<char*>(payload.data()) + sizeof(TaggedItem));
+      auto* stored_info = reinterpret_cast<SnapshotInfo*>(payload.data() + sizeof(TaggedItem));
 
       // Residency right after the mappings that it belongs to: the two are read microseconds apart.
       payload.begin(static_cast<uint32_t>(SnapshotTag::mappings));
@@ -232,7 +244,7 @@ void take(SnapshotReason reason) {
       ChunkHeader chunk{};
       chunk.kind = ChunkKind::snapshot;
       chunk.first_tick = stored_info->begin_tick;
-      r.file.append(chunk, payload.data(), payload.bytes());
+      r.file.append(chunk, {payload.data(), payload.bytes()});
     }
   }
   r.snapshot_lock.unlock();

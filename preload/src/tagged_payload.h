@@ -11,15 +11,15 @@ namespace heapspy {
 
 class TaggedPayload {
  public:
-  explicit TaggedPayload(size_t room) : room_(room), data_(static_cast<char*>(os::map_anonymous(room))) {}
-  ~TaggedPayload() {
-    if (data_) os::unmap(data_, room_);
-  }
+  // `room`: of address space; memory is taken as the payload grows.
+  explicit TaggedPayload(size_t room) { memory_.reserve(room); }
+  ~TaggedPayload() { memory_.release(); }
   TaggedPayload(const TaggedPayload&) = delete;
   TaggedPayload& operator=(const TaggedPayload&) = delete;
 
-  bool ok() const { return data_ != nullptr; }
-  const char* data() const { return data_; }
+  bool ok() const { return memory_.data() != nullptr; }
+  const char* data() const { return memory_.data(); }
+  char* data() { return memory_.data(); }
   uint64_t bytes() const { return bytes_; }
 
   void begin(uint32_t tag) {
@@ -29,7 +29,7 @@ class TaggedPayload {
   }
   void end() {
     if (bytes_ < item_ + sizeof(format::TaggedItem)) return;
-    reinterpret_cast<format::TaggedItem*>(data_ + item_)->bytes = bytes_ - item_ - sizeof(format::TaggedItem);
+    reinterpret_cast<format::TaggedItem*>(data() + item_)->bytes = bytes_ - item_ - sizeof(format::TaggedItem);
     pad();
   }
   void add(uint32_t tag, const void* from, size_t bytes) {
@@ -38,15 +38,13 @@ class TaggedPayload {
     end();
   }
   bool append(const void* from, size_t bytes) {
-    if (bytes_ + bytes + 8 > room_) return false;
-    __builtin_memcpy(data_ + bytes_, from, bytes);
-    bytes_ += bytes;
-    return true;
+    char* to = extend(bytes);
+    if (to) __builtin_memcpy(to, from, bytes);
+    return to != nullptr;
   }
-  void pad() { bytes_ = format::align_up(bytes_, 8); }  // the mapping was zero
+  void pad() { bytes_ = format::align_up(bytes_, 8); }  // the memory was zero
   void append_file(const char* path, size_t most) {
-    const size_t left = room_ - bytes_ - 8;
-    bytes_ += os::read_file(path, data_ + bytes_, most < left ? most : left);
+    if (char* to = extend(most)) shrink(most - os::read_file(path, to, most));
   }
   void append_number(uint64_t value) {
     char digits[24];
@@ -57,8 +55,8 @@ class TaggedPayload {
   }
   // The place where `bytes` more will be written by the caller itself; nullptr: no room.
   char* extend(size_t bytes) {
-    if (bytes_ + bytes + 8 > room_) return nullptr;
-    char* at = data_ + bytes_;
+    if (!memory_.ensure(bytes_ + bytes + 8)) return nullptr;  // 8: for pad()
+    char* at = data() + bytes_;
     bytes_ += bytes;
     return at;
   }
@@ -66,12 +64,11 @@ class TaggedPayload {
   // Gives the last bytes of an extend() back.
   void shrink(size_t bytes) {
     bytes_ -= bytes;
-    __builtin_memset(data_ + bytes_, 0, bytes);
+    __builtin_memset(data() + bytes_, 0, bytes);
   }
 
  private:
-  size_t room_;
-  char* data_;
+  os::GrowingMemory memory_;
   uint64_t bytes_ = 0;
   uint64_t item_ = 0;
 };

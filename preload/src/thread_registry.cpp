@@ -39,25 +39,30 @@ uint64_t count_events(const ThreadState& thread, uint64_t from, uint64_t to) {
 
 }  // namespace
 
-struct ThreadRegistry::Memory {
-  ThreadState states[kMaxThreads];
-  Slot slots[2 * kMaxThreads];
-};
+// Outlive a fork, wiped: a child uses its parent's again.
+static os::GrowingMemory state_memory;
+static os::GrowingMemory slot_memory;
+
+static bool have_wiped_memory(os::GrowingMemory& memory, size_t bytes) {
+  if (memory.data()) return true;
+  return memory.reserve(bytes) && !os::failed(os::advise(memory.data(), bytes, MADV_WIPEONFORK));
+}
 
 bool ThreadRegistry::begin(TraceFile::Segment first) {
-  memory_ = static_cast<Memory*>(os::map_anonymous(sizeof(Memory)));
-  if (!memory_) return false;
-  if (os::failed(os::advise(memory_, sizeof(Memory), MADV_WIPEONFORK))) return false;
+  if (!have_wiped_memory(state_memory, kMaxThreads * sizeof(ThreadState))) return false;
+  if (!have_wiped_memory(slot_memory, 2 * kMaxThreads * sizeof(Slot))) return false;
+  states_at_ = reinterpret_cast<ThreadState*>(state_memory.data());
+  slots_at_ = reinterpret_cast<Slot*>(slot_memory.data());
   return add_slots(first);
 }
 
 bool ThreadRegistry::add_slots(TraceFile::Segment segment) {
-  if (!segment.staging || slots_ + segment.staging->slots > 2 * kMaxThreads) return false;
+  if (!segment.staging || !slot_memory.ensure((slots_ + segment.staging->slots) * sizeof(Slot))) return false;
   auto* headers = reinterpret_cast<SlotHeader*>(segment.staging + 1);
   const bool small = segment.staging->ring_bytes == kSmallRingWords * 8;
   (small ? small_slots_ : large_slots_) += segment.staging->slots;
   for (uint32_t i = segment.staging->slots; i-- > 0;) {
-    Slot& slot = memory_->slots[slots_++];
+    Slot& slot = slots_at_[slots_++];
     Slot*& list = small ? free_small_ : free_large_;
     slot = {headers + i, reinterpret_cast<uint64_t*>(segment.rings + static_cast<uint64_t>(i) * segment.staging->ring_bytes),
             small, 0, list};
@@ -118,19 +123,23 @@ void ThreadRegistry::append_up_to(ThreadState& thread, uint64_t end) {
   SlotHeader& slot = *thread.slot->header;
   while (slot.appended < end) {
     const uint64_t from = slot.appended;
-    const uint64_t ring_end = (from | (kRingWords - 1)) + 1;  // a chunk is one run of the ring
-    const uint64_t to = end < ring_end ? end : ring_end;
+    const uint64_t to = end - from < kAppendWords ? end : from + kAppendWords;
+    // A chunk that wraps has two parts; the first is a multiple of four words, or the chunk ends with it.
+    const uint64_t ring_end = (from | (kRingWords - 1)) + 1;
+    const uint64_t first = to <= ring_end ? to - from : ring_end - from;
+    const uint64_t rest = first % 4 ? 0 : to - from - first;
     ChunkHeader chunk{};
     chunk.kind = ChunkKind::events;
     chunk.thread = thread.id;
     chunk.tid = thread.tid;
     chunk.stream_at = from - thread.stream_delta;
     chunk.first_tick = slot.first_tick;
-    if (!recorder->file.append(chunk, &thread.words[from % kRingWords], (to - from) * 8))
-      std::atomic_ref<uint64_t>(slot.lost_events).fetch_add(count_events(thread, from, to), std::memory_order_relaxed);
+    const uint64_t done = from + first + rest;
+    if (!recorder->file.append(chunk, {&thread.words[from % kRingWords], first * 8}, {thread.words, rest * 8}))
+      std::atomic_ref<uint64_t>(slot.lost_events).fetch_add(count_events(thread, from, done), std::memory_order_relaxed);
     // Until here the ring is the only whole copy; a kill in between leaves both, and the reader takes one.
     slot.first_tick = thread.last_tick;
-    std::atomic_ref<uint64_t>(slot.appended).store(to, std::memory_order_release);
+    std::atomic_ref<uint64_t>(slot.appended).store(done, std::memory_order_release);
   }
 }
 
@@ -140,12 +149,12 @@ ThreadState* ThreadRegistry::add(uint32_t tid) {
   uint32_t index;
   if (free_state_) {
     index = free_state_ - 1;
-    free_state_ = memory_->states[index].id;
+    free_state_ = states_at_[index].id;
   } else {
-    if (states_ == kMaxThreads) return nullptr;
+    if (!state_memory.ensure((states_ + 1) * sizeof(ThreadState))) return nullptr;
     index = states_++;
   }
-  ThreadState& thread = memory_->states[index];
+  ThreadState& thread = states_at_[index];
   thread = {};
   Slot* slot = free_slot(true);
   if (!slot) {
@@ -184,7 +193,7 @@ void ThreadRegistry::retire(ThreadState& thread) {
   thread = {};
   thread.life = Life::free;
   thread.id = free_state_;
-  free_state_ = static_cast<uint32_t>(&thread - memory_->states) + 1;
+  free_state_ = static_cast<uint32_t>(&thread - states_at_) + 1;
 }
 
 // Asks the kernel thread by thread. Only when it promises something, so that the cost per new thread stays constant: when a
@@ -194,14 +203,14 @@ void ThreadRegistry::reclaim_gone_threads(bool all) {
   if (!promising) return;
   const auto process = static_cast<uint32_t>(os::pid());
   for (uint32_t i = 0; i < states_; i++) {
-    ThreadState& thread = memory_->states[i];
+    ThreadState& thread = states_at_[i];
     if ((thread.life == Life::active || thread.life == Life::ending) && os::thread_is_gone(process, thread.tid)) retire(thread);
   }
   active_at_last_sweep_ = active_;
 }
 
 void ThreadRegistry::flush(ThreadState& thread) {
-  if (!thread.slot->small) return append_up_to(thread, thread.position - thread.position % (kRingWords / 2));
+  if (!thread.slot->small) return append_up_to(thread, thread.slot->header->appended + kAppendWords);
   append_up_to(thread, thread.position);
   Locked locked(lock_);
   if (Slot* whole = free_slot(false))

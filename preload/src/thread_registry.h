@@ -20,7 +20,7 @@ class ThreadRegistry {
   ThreadState* add(uint32_t tid);
   // The thread's destructors run: as soon as the kernel says that it is gone its ring may be reused.
   void ending(ThreadState& thread);
-  // Appends what is full: at least half a ring. Moves the thread to a larger ring after its first.
+  // Appends a full half of the ring (kAppendWords; a small ring: all). Moves the thread out of its small ring.
   void flush(ThreadState& thread);
   uint32_t threads_alive_bound() const { return active_; }
   // Resident bytes of the private memory of the registry, at most.
@@ -28,7 +28,6 @@ class ThreadRegistry {
 
  private:
   static constexpr uint32_t kMaxThreads = 1 << 16;
-  struct Memory;
 
   Slot* free_slot(bool small);
   bool add_slots(TraceFile::Segment segment);
@@ -40,7 +39,8 @@ class ThreadRegistry {
   void reclaim_gone_threads(bool all);
 
   Lock lock_;
-  Memory* memory_ = nullptr;
+  ThreadState* states_at_ = nullptr;
+  Slot* slots_at_ = nullptr;
   Slot* free_small_ = nullptr;
   Slot* free_large_ = nullptr;
   uint32_t states_ = 0;      // used at least once

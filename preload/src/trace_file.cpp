@@ -143,19 +143,25 @@ void TraceFile::failed(Stop stop, long error) {
   message::recording_stopped(path_, words_of(stop));
 }
 
-bool TraceFile::append(ChunkHeader& header, const void* payload, uint64_t bytes) {
+bool TraceFile::append(ChunkHeader& header, Part payload, Part more) {
+  const uint64_t bytes = payload.bytes + more.bytes;
+  const uint64_t whole = sizeof header + bytes;
   uint64_t at;
-  if (!reserve(align_up(sizeof header + bytes, kChunkAlignment), kChunkAlignment, &at)) return false;
+  if (!reserve(align_up(whole, kChunkAlignment), whole % kPageBytes ? kChunkAlignment : kPageBytes, &at)) return false;
   os::File file(reopen());
   if (!file.ok()) return failed(stop_of(file.error()), file.error()), false;
   header.magic = kChunkMagic;
   header.version = 1;
   header.payload_bytes = bytes;
-  header.payload_checksum = checksum(payload, bytes);
+  Checksum sum(bytes);
+  sum.add(payload.data, payload.bytes);
+  sum.add(more.data, more.bytes);
+  header.payload_checksum = sum.value();
   seal(header);
-  const iovec parts[2] = {{&header, sizeof header}, {const_cast<void*>(payload), bytes}};
-  const long wrote = os::pwritev(file.fd(), parts, 2, at);
-  if (wrote == static_cast<long>(sizeof header + bytes)) return true;
+  const iovec parts[3] = {
+      {&header, sizeof header}, {const_cast<void*>(payload.data), payload.bytes}, {const_cast<void*>(more.data), more.bytes}};
+  const long wrote = os::pwritev(file.fd(), parts, more.bytes ? 3 : 2, at);
+  if (wrote == static_cast<long>(whole)) return true;
   failed(os::failed(wrote) ? stop_of(wrote) : Stop::no_space, os::failed(wrote) ? wrote : -28);
   return false;
 }

@@ -248,26 +248,40 @@ static_assert(sizeof(ThreadRecord) == 24);
 
 // ---- checksum ----------------------------------------------------------------------------------------------------
 // Four lanes of multiply-xor over 32-byte steps, then the rest word by word. Detects every single flipped bit (each
-// step is a bijection of its lane). `bytes` must be a multiple of 8. A result of 0 is replaced by 1: 0 means "none".
-inline std::uint64_t checksum(const void* data, std::size_t bytes) {
-  constexpr std::uint64_t kMultiplier = 0x9E3779B97F4A7C15ull;
-  const char* at = static_cast<const char*>(data);
-  std::uint64_t lane[4] = {bytes, 1, 2, 3};
-  auto word = [](const char* from) {
+// step is a bijection of its lane). All sizes are multiples of 8. A result of 0 is replaced by 1: 0 means "none".
+class Checksum {
+ public:
+  explicit Checksum(std::uint64_t all_bytes) : lane_{all_bytes, 1, 2, 3} {}
+  // The next part; each but the last is a multiple of 32.
+  void add(const void* data, std::size_t bytes) {
+    const char* at = static_cast<const char*>(data);
+    for (; bytes >= 32; bytes -= 32, at += 32)
+      for (int i = 0; i < 4; i++) lane_[i] = (lane_[i] ^ word(at + 8 * i)) * kMultiplier;
+    for (; bytes >= 8; bytes -= 8, at += 8) lane_[0] = (lane_[0] ^ word(at)) * kMultiplier;
+  }
+  std::uint64_t value() const {
+    std::uint64_t sum = 0;
+    for (const std::uint64_t lane : lane_) {
+      sum = (sum ^ lane ^ (lane >> 29)) * kMultiplier;
+      sum ^= sum >> 32;
+    }
+    return sum ? sum : 1;
+  }
+
+ private:
+  static constexpr std::uint64_t kMultiplier = 0x9E3779B97F4A7C15ull;
+  static std::uint64_t word(const char* from) {
     std::uint64_t value;
     __builtin_memcpy(&value, from, sizeof value);
     return value;
-  };
-  for (; bytes >= 32; bytes -= 32, at += 32)
-    for (int i = 0; i < 4; i++) lane[i] = (lane[i] ^ word(at + 8 * i)) * kMultiplier;
-  for (; bytes >= 8; bytes -= 8, at += 8) lane[0] = (lane[0] ^ word(at)) * kMultiplier;
-  std::uint64_t sum = 0;
-  for (int i = 0; i < 4; i++) {
-    const std::uint64_t mixed = lane[i] ^ (lane[i] >> 29);
-    sum = (sum ^ mixed) * kMultiplier;
-    sum ^= sum >> 32;
   }
-  return sum ? sum : 1;
+  std::uint64_t lane_[4];
+};
+
+inline std::uint64_t checksum(const void* data, std::size_t bytes) {
+  Checksum sum(bytes);
+  sum.add(data, bytes);
+  return sum.value();
 }
 
 inline std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
