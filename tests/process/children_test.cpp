@@ -135,7 +135,7 @@ TEST(Children, EveryLinkOfAnExecChainHasItsTrace) {
     expect_whole(report);
     EXPECT_EQ(static_cast<pid_t>(report.process.pid), run.pid());
     const bool last = report.process.end == "exit";
-    if (!last) EXPECT_EQ(report.process.end, "exec");
+    EXPECT_EQ(report.process.end, last ? "exit" : "exec");
     executed += !last;
     // The sixth comes after an exec that failed; the last one has stdout's buffer.
     EXPECT_EQ(report.totals.allocations, 6u);

@@ -45,9 +45,9 @@ void expect_known(const report::Report& report) {
   }
 }
 
-report::Report report_of_known(Setup setup) {
-  setup.command = {victim("known_counts")};
-  Recording run(std::move(setup));
+report::Report report_of_known(Launch launch) {
+  launch.command = {victim("known_counts")};
+  Recording run(std::move(launch));
   const Outcome& outcome = run.finish();
   EXPECT_EQ(outcome.exit_status, 0) << outcome;
   return run.report();
@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(std::pair{"jemalloc", std::vector<std::string>{"libjemalloc.so.2"}},
                     std::pair{"tcmalloc", std::vector<std::string>{"libtcmalloc_minimal.so.4", "libtcmalloc.so.4"}},
                     std::pair{"mimalloc", std::vector<std::string>{"libmimalloc.so.2", "libmimalloc.so.3"}}),
-    [](const auto& info) { return std::string(info.param.first); });
+    [](const auto& test) { return std::string(test.param.first); });
 
 // As victims/lib_count_beneath.c writes them.
 struct Counters {
@@ -118,11 +118,11 @@ void expect_same_counts(const report::Report& report, const Counters& beneath) {
 
 // The run must have ended well; each of its traces is compared with the counters of its process. Gives their number.
 std::size_t expect_same_counts(std::vector<std::string> command, std::size_t processes = 1) {
-  Setup setup{.command = std::move(command),
-              .preload_beneath = {victim_library("count_beneath")},
-              .environment = {{"COUNT_FOLDER", "@/counts"}},
-              .in_folder = [] { std::filesystem::create_directory("counts"); }};
-  Recording run(std::move(setup));
+  Launch launch{.command = std::move(command),
+                .preload_beneath = {victim_library("count_beneath")},
+                .environment = {{"COUNT_FOLDER", "@/counts"}},
+                .in_folder = [] { std::filesystem::create_directory("counts"); }};
+  Recording run(std::move(launch));
   const Outcome& outcome = run.finish();
   EXPECT_EQ(outcome.exit_status, 0) << outcome;
   const std::vector<report::Report> reports = run.reports();

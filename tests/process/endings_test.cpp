@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(Endings, EveryEnding,
                                          Ending{"exit_group", 5, 0, "killed"}, Ending{"abort", -1, SIGABRT, "killed"},
                                          Ending{"SIGKILL", -1, SIGKILL, "killed"}, Ending{"SIGTERM", -1, SIGTERM, "killed"},
                                          Ending{"SIGSEGV", -1, SIGSEGV, "killed"}, Ending{"stack", -1, SIGSEGV, "killed"}),
-                         [](const auto& info) { return std::string(info.param.how); });
+                         [](const auto& test) { return std::string(test.param.how); });
 
 // The program's own counts, in a file that it maps; they outlive it.
 class CallsThatReturned {

@@ -28,7 +28,8 @@ void expect_threads(const report::Report& report, std::initializer_list<Expected
   }
 }
 
-void expect_entry_points(const report::Report& report) {
+void expect_entry_points(const report::Report& report, bool with_pvalloc = true) {
+  if (with_pvalloc) expect_threads(report, {{"pvalloc", 19, 19, 0, 0, 1900}});
   expect_threads(report, {{"malloc", 11, 11, 0, 0, 1100},
                           {"calloc", 12, 12, 0, 0, 1200},
                           {"realloc", 13, 13, 13, 0, 13 * 150},
@@ -37,7 +38,6 @@ void expect_entry_points(const report::Report& report) {
                           {"aligned_alloc", 16, 16, 0, 0, 16 * 128},
                           {"posix_memalign", 17, 17, 0, 0, 1700},
                           {"valloc", 18, 18, 0, 0, 1800},
-                          {"pvalloc", 19, 19, 0, 0, 1900},
                           {"usable_size", 20, 20, 0, 0, 2000},
                           {"cfree", 21, 21, 0, 0, 2100},
                           {"free_sized", 22, 22, 0, 0, 2200},
@@ -56,6 +56,9 @@ void expect_entry_points(const report::Report& report) {
                           {"delete[] al siz", 46, 46, 0, 0, 4600},
                           {"delete null", 0, 0, 0, 0, 0}});
   EXPECT_EQ(report.totals.unknown_frees, 0u);
+}
+
+void expect_calls_by_entry_point(const report::Report& report) {
   EXPECT_EQ(calls(report, "operator_new"), 31u + 32 + 33 + 34 + 35 + 36);
   EXPECT_EQ(calls(report, "operator_new_aligned"), 41u + 42 + 43 + 44 + 45 + 46);
   EXPECT_EQ(calls(report, "operator_delete"), 31u + 32 + 33 + 34 + 35 + 36 + 41 + 42 + 43 + 44 + 45 + 46);
@@ -66,7 +69,9 @@ void expect_entry_points(const report::Report& report) {
 TEST(EntryPoints, AreEachCountedExactly) {
   Recording run({.command = {victim("entry_points")}});
   EXPECT_EQ(run.finish().exit_status, 0);
-  expect_entry_points(run.report());
+  const report::Report report = run.report();
+  expect_entry_points(report);
+  expect_calls_by_entry_point(report);
 }
 
 TEST(EntryPoints, AreEachCountedExactlyOverOtherAllocators) {
@@ -76,9 +81,13 @@ TEST(EntryPoints, AreEachCountedExactlyOverOtherAllocators) {
     const std::string library = installed_library(names);
     if (library.empty()) continue;
     SCOPED_TRACE(library);
-    Recording run({.command = {victim("entry_points")}, .preload_beneath = {library}});
+    // jemalloc has no pvalloc: a block of glibc's would be given to it.
+    const bool with_pvalloc = library.find("jemalloc") == std::string::npos;
+    std::vector<std::string> command = {victim("entry_points")};
+    if (!with_pvalloc) command.push_back("pvalloc");
+    Recording run({.command = command, .preload_beneath = {library}});
     EXPECT_EQ(run.finish().exit_status, 0);
-    expect_entry_points(run.report());
+    expect_entry_points(run.report(), with_pvalloc);
   }
 }
 
@@ -113,8 +122,8 @@ TEST(EntryPoints, NewThrowsAndRetriesAsItWould) {
   EXPECT_EQ(throws.live_bytes, 0u);
   const report::ThreadReport null = thread_named(report, "t-null");
   EXPECT_EQ(null.failed, 30u);
-  EXPECT_EQ(null.allocations, 10u);
-  EXPECT_EQ(null.frees, 10u);
+  EXPECT_EQ(null.allocations, 40u);  // the nothrow forms throw and catch inside
+  EXPECT_EQ(null.frees, 40u);
   // The ballast, the block of the second try, the exception, the last block.
   const report::ThreadReport retries = thread_named(report, "t-retries");
   EXPECT_EQ(retries.failed, 2u);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,21 +33,21 @@ std::string make_folder() {
   return fs::canonical(pattern).string();
 }
 
-std::vector<std::string> environment_of(const Setup& setup, const std::string& folder) {
+std::vector<std::string> environment_of(const Launch& launch, const std::string& folder) {
   std::vector<std::string> environment;
-  if (!setup.without_environment) {
+  if (!launch.without_environment) {
     for (const char* name : {"PATH", "HOME", "JAVA_HOME"})
       if (const char* value = getenv(name)) environment.push_back(std::string(name) + "=" + value);
     environment.push_back("LC_ALL=C");
   }
-  std::vector<std::string> preloads = setup.preload_before;
-  if (setup.recorded) preloads.push_back(recorder_library());
-  preloads.insert(preloads.end(), setup.preload_beneath.begin(), setup.preload_beneath.end());
+  std::vector<std::string> preloads = launch.preload_before;
+  if (launch.recorded) preloads.push_back(recorder_library());
+  preloads.insert(preloads.end(), launch.preload_beneath.begin(), launch.preload_beneath.end());
   std::string list;
   for (const std::string& each : preloads) list += (list.empty() ? "" : ":") + each;
   if (!list.empty()) environment.push_back("LD_PRELOAD=" + list);
-  if (setup.to_traces_folder && setup.recorded) environment.push_back("HEAPSPY_OUT=" + folder + "/traces/");
-  for (const auto& [name, value] : setup.environment)
+  if (launch.to_traces_folder && launch.recorded) environment.push_back("HEAPSPY_OUT=" + folder + "/traces/");
+  for (const auto& [name, value] : launch.environment)
     environment.push_back(name + "=" + (value.starts_with("@") ? folder + value.substr(1) : value));
   return environment;
 }
@@ -78,23 +79,23 @@ std::ostream& operator<<(std::ostream& to, const Outcome& outcome) {
   return to << ", stdout <<" << outcome.out << ">>, stderr <<" << outcome.err << ">>";
 }
 
-Recording::Recording(Setup setup) : setup_(std::move(setup)), folder_(make_folder()) {
+Recording::Recording(Launch launch) : launch_(std::move(launch)), folder_(make_folder()) {
   fs::create_directory(folder_ + "/traces");
   fs::permissions(folder_, fs::perms::all);
   fs::permissions(folder_ + "/traces", fs::perms::all);
   const std::string program =
-      setup_.command.at(0).find('/') == std::string::npos ? installed(setup_.command[0]) : setup_.command[0];
-  std::vector<std::string> arguments = setup_.command;
-  std::vector<std::string> environment = environment_of(setup_, folder_);
+      launch_.command.at(0).find('/') == std::string::npos ? installed(launch_.command[0]) : launch_.command[0];
+  std::vector<std::string> arguments = launch_.command;
+  std::vector<std::string> environment = environment_of(launch_, folder_);
   const std::vector<char*> argument_pointers = pointers_to(arguments), environment_pointers = pointers_to(environment);
-  if (setup_.in_folder) {
+  if (launch_.in_folder) {
     const fs::path here = fs::current_path();
     fs::current_path(folder_);
-    setup_.in_folder();
+    launch_.in_folder();
     fs::current_path(here);
   }
   int to[2] = {-1, -1}, from[2] = {-1, -1};
-  if (setup_.talks && (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)))
+  if (launch_.talks && (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)))
     throw std::system_error(errno, std::generic_category(), "pipe");
   const std::string out = folder_ + "/.out", err = folder_ + "/.err";
   pid_ = fork();
@@ -102,15 +103,15 @@ Recording::Recording(Setup setup) : setup_(std::move(setup)), folder_(make_folde
   if (pid_ == 0) {
     setpgid(0, 0);
     if (chdir(folder_.c_str())) _exit(126);
-    replace_descriptor(setup_.talks ? to[0] : open("/dev/null", O_RDONLY), 0);
-    replace_descriptor(setup_.talks ? from[1] : open(out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 1);
+    replace_descriptor(launch_.talks ? to[0] : open("/dev/null", O_RDONLY), 0);
+    replace_descriptor(launch_.talks ? from[1] : open(out.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 1);
     replace_descriptor(open(err.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), 2);
-    if (setup_.before_exec) setup_.before_exec();
+    if (launch_.before_exec) launch_.before_exec();
     execve(program.c_str(), argument_pointers.data(), environment_pointers.data());
     _exit(127);
   }
   setpgid(pid_, pid_);
-  if (setup_.talks) {
+  if (launch_.talks) {
     close(to[0]);
     close(from[1]);
     to_ = to[1];
@@ -138,10 +139,10 @@ std::string Recording::read_line() {
     }
     pollfd wait = {from_, POLLIN, 0};
     char more[4096];
-    const bool ready = poll(&wait, 1, static_cast<int>(setup_.limit_s * 1000)) > 0;
+    const bool ready = poll(&wait, 1, static_cast<int>(launch_.limit_s * 1000)) > 0;
     const ssize_t got = ready ? read(from_, more, sizeof more) : 0;
     if (got <= 0) {
-      if (!ready) ADD_FAILURE() << setup_.command[0] << " said nothing for " << setup_.limit_s << " s";
+      if (!ready) ADD_FAILURE() << launch_.command[0] << " said nothing for " << launch_.limit_s << " s";
       return std::exchange(unread_, "");
     }
     unread_.append(more, static_cast<std::size_t>(got));
@@ -164,14 +165,16 @@ void Recording::write_line(const std::string& line) {
 int Recording::wait_for_end() {
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
   pollfd wait = {fd, POLLIN, 0};
-  const int ready = poll(&wait, 1, static_cast<int>(setup_.limit_s * 1000));
+  const int ready = poll(&wait, 1, static_cast<int>(launch_.limit_s * 1000));
   close(fd);
   if (ready <= 0) {
-    ADD_FAILURE() << setup_.command[0] << " did not end within " << setup_.limit_s << " s";
+    ADD_FAILURE() << launch_.command[0] << " did not end within " << launch_.limit_s << " s";
     kill(-pid_, SIGKILL);
   }
   int status = 0;
-  waitpid(pid_, &status, 0);
+  rusage usage{};
+  wait4(pid_, &status, 0, &usage);
+  peak_rss_bytes_ = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
   return status;
 }
 
@@ -184,7 +187,7 @@ const Outcome& Recording::finish() {
     outcome.signal = WTERMSIG(status);
   else
     outcome.exit_status = WEXITSTATUS(status);
-  outcome.out = setup_.talks ? std::exchange(unread_, "") : content_of(folder_ + "/.out");
+  outcome.out = launch_.talks ? std::exchange(unread_, "") : content_of(folder_ + "/.out");
   outcome.err = content_of(folder_ + "/.err");
   outcome_ = outcome;
   return *outcome_;
@@ -201,7 +204,7 @@ std::vector<std::string> Recording::traces() const {
 
 std::string Recording::trace() const {
   const std::vector<std::string> all = traces();
-  EXPECT_EQ(all.size(), 1u) << "traces of " << setup_.command[0];
+  EXPECT_EQ(all.size(), 1u) << "traces of " << launch_.command[0];
   return all.empty() ? "" : all[0];
 }
 
@@ -223,12 +226,14 @@ report::Report Recording::report_of(pid_t pid) const {
   return found.empty() ? report::Report{} : found[0];
 }
 
-Compared expect_unchanged(Setup setup) {
+Compared expect_unchanged(Launch launch) {
   Compared compared;
-  Setup plain = setup;
+  Launch plain = launch;
   plain.recorded = false;
-  compared.plain = Recording(std::move(plain)).finish();
-  compared.recording = std::make_unique<Recording>(std::move(setup));
+  Recording without(std::move(plain));
+  compared.plain = without.finish();
+  compared.plain_peak_rss_bytes = without.peak_rss_bytes();
+  compared.recording = std::make_unique<Recording>(std::move(launch));
   EXPECT_EQ(compared.recording->finish(), compared.plain) << "first: recorded, second: not";
   return compared;
 }

@@ -21,19 +21,19 @@
 
 namespace heapspy::test {
 
-struct Setup {
-  std::vector<std::string> command;  // the first is looked for in PATH
+struct Launch {
+  std::vector<std::string> command = {};  // the first is looked for in PATH
   bool recorded = true;
-  bool to_traces_folder = true;              // HEAPSPY_OUT=FOLDER/traces/; else it is left to `environment`
-  std::vector<std::string> preload_before;   // libraries in LD_PRELOAD before the recorder
-  std::vector<std::string> preload_beneath;  // … and after it
+  bool to_traces_folder = true;                   // HEAPSPY_OUT=FOLDER/traces/; else it is left to `environment`
+  std::vector<std::string> preload_before = {};   // libraries in LD_PRELOAD before the recorder
+  std::vector<std::string> preload_beneath = {};  // … and after it
   // Added to PATH, HOME and LC_ALL=C, which is all that a program gets from here. "@" at the start of a value stands for the
   // run's folder.
-  std::vector<std::pair<std::string, std::string>> environment;
-  bool without_environment = false;   // only LD_PRELOAD (and what `environment` says)
-  bool talks = false;                 // stdin and stdout are pipes: read_line, write_line
-  std::function<void()> before_exec;  // in the child, in its folder
-  std::function<void()> in_folder;    // in the test, before the start, with the folder as working folder
+  std::vector<std::pair<std::string, std::string>> environment = {};
+  bool without_environment = false;        // only LD_PRELOAD (and what `environment` says)
+  bool talks = false;                      // stdin and stdout are pipes: read_line, write_line
+  std::function<void()> before_exec = {};  // in the child, in its folder
+  std::function<void()> in_folder = {};    // in the test, before the start, with the folder as working folder
   double limit_s = 100;
 };
 
@@ -48,7 +48,7 @@ std::ostream& operator<<(std::ostream&, const Outcome&);
 
 class Recording {
  public:
-  explicit Recording(Setup);  // starts it
+  explicit Recording(Launch);  // starts it
   ~Recording();
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
@@ -57,13 +57,15 @@ class Recording {
   const std::string& folder() const { return folder_; }  // its working folder
   std::string file(const std::string& name) const { return folder_ + "/" + name; }
 
-  // Setup::talks. Without the newline; what was read before the end of the output is empty.
+  // Launch::talks. Without the newline; what was read before the end of the output is empty.
   std::string read_line();
   void write_line(const std::string&);
   // Everything that it will still print (until it closes stdout).
   std::string read_rest();
 
   const Outcome& finish();  // waits, once
+  // The most that it (or a process it waited for) ever had in RAM. After finish().
+  std::uint64_t peak_rss_bytes() const { return peak_rss_bytes_; }
 
   // After finish(). Paths of *.hspy in FOLDER/traces (and FOLDER, where HEAPSPY_OUT was left to the test), sorted.
   std::vector<std::string> traces() const;
@@ -76,11 +78,12 @@ class Recording {
  private:
   int wait_for_end();
 
-  Setup setup_;
+  Launch launch_;
   std::string folder_;
   pid_t pid_ = -1;
   int to_ = -1, from_ = -1;
   std::string unread_;
+  std::uint64_t peak_rss_bytes_ = 0;
   std::optional<Outcome> outcome_;
 };
 
@@ -88,9 +91,10 @@ class Recording {
 // `recorded` is whether the program is recorded for the second time, or only has the library loaded.
 struct Compared {
   Outcome plain;
+  std::uint64_t plain_peak_rss_bytes = 0;
   std::unique_ptr<Recording> recording;
 };
-Compared expect_unchanged(Setup);
+Compared expect_unchanged(Launch);
 
 // The only thread of that name; the test fails if there is none or more than one.
 report::ThreadReport thread_named(const report::Report&, const std::string& name);

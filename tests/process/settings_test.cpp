@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadSetting{"HEAPSPY_SNAPSHOT", "peak,every=soon", "off, or some of peak,exit,every=10s"},
                     BadSetting{"HEAPSPY_CHILDREN", "yes", "follow, none"}, BadSetting{"HEAPSPY_CONTROL", "1", "on, off"},
                     BadSetting{"HEAPSPY_LOG", "loud", "off, error, info"}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Settings, AnEmptyOutIsNotUnderstood) {
   Recording run({.command = {victim("says"), "hello"}, .to_traces_folder = false, .environment = {{"HEAPSPY_OUT", ""}}});

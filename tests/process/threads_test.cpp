@@ -102,6 +102,26 @@ TEST(Threads, AProcessWhoseMainThreadEndsRunsOnAndEndsByItself) {
   EXPECT_EQ(report.process.end, "exit");
 }
 
+// A hook has the stack that the program gave it, and that may be small.
+void expect_small_stacks(const std::string& mode) {
+  const Compared compared = expect_unchanged({.command = {victim("small_stacks"), mode}});
+  EXPECT_EQ(compared.plain.exit_status, 0);
+  const report::Report report = compared.recording->report();
+  expect_whole(report);
+  std::uint64_t allocations = 0;
+  for (const report::ThreadReport& thread : report.threads)
+    if (mode == "coroutines" || thread.name == "t-small") allocations += thread.allocations;
+  EXPECT_GE(allocations, 16u * 40 * 5001);
+  EXPECT_LE(allocations, 16u * 40 * 5001 + 30);
+  ASSERT_TRUE(report.rss.total_bytes.has_value());
+  EXPECT_GE(*report.rss.total_bytes, 50'000'000u);  // the pictures were taken
+}
+
+TEST(Threads, OfTheSmallestStacksAreRecorded) {
+  for (int i = 0; i < 5; i++) expect_small_stacks("threads");
+}
+TEST(Threads, CoroutinesOfSmallStacksAreRecorded) { expect_small_stacks("coroutines"); }
+
 // Follows the blocks by itself: what the timeline passes on must be a history that can have happened.
 struct OneLifeAtATime : trace::Observer {
   std::unordered_set<std::uint64_t> live;

@@ -16,6 +16,7 @@ static void allocate_for(double length) {
 }
 
 int main(void) {
+  free(malloc(100));  // this one is used over and over, from beneath the others
   enum { kBlocks = 2000, kBytes = 100000 };
   static void* blocks[kBlocks];
   for (int i = 0; i < kBlocks; i++) {

@@ -1,11 +1,12 @@
-// An old dlsym: it callocs before it looks anything up (glibc's did, for its error state). The blocks that it got meanwhile are
-// used as any others once the library is started.
+// An old dlsym: it callocs before it looks anything up (glibc's did, for its error state), here in the main thread only. The
+// blocks that it got meanwhile are used as any others once the library is started.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void* blocks[64];
 static int number;
@@ -14,7 +15,7 @@ void* dlsym(void* handle, const char* name) {
   static void* (*real)(void*, const char*);
   if (!real) *(void**)&real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
   if (!real) *(void**)&real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-  if (number < 64) {
+  if (number < 64 && gettid() == getpid()) {
     blocks[number] = calloc(10, 10);
     number++;
   }
