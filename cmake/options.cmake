@@ -5,6 +5,10 @@ option(HEAPSPY_EXAMPLES "build the example programs" ON)
 option(HEAPSPY_WERROR "treat warnings as errors" ON)
 set(HEAPSPY_SANITIZE "" CACHE STRING "sanitizers for the analyzer and its tests: address,undefined or thread (never for the recorder)")
 
+# Line tables are what a stack trace needs; full debug information would double the build time.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
+
 add_library(heapspy_warnings INTERFACE)
 target_compile_options(heapspy_warnings INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wcast-align $<$<BOOL:${HEAPSPY_WERROR}>:-Werror>)
 
