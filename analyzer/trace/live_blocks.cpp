@@ -56,7 +56,7 @@ std::uint64_t LiveBlocks::table_bytes() const {
 
 LiveSlot& LiveBlocks::add(Shard& shard, LiveSlot* free, std::uint64_t address) {
   if (shard.used >= shard.limit) {
-    clear(shard);
+    if (shard.live < clear_below(shard.capacity)) clear(shard);
     // Should little have been cleared, the next clearing would come too soon.
     while (shard.used >= clear_below(shard.capacity)) grow(shard);
     free = find(shard, address);
@@ -84,8 +84,8 @@ void LiveBlocks::clear(Shard& shard) {
   }
 }
 
-// Homes move towards the end, in proportion. Taken from the end on, slots mostly find their new homes behind all that is
-// still to be taken; the few near the start that do not are put aside.
+// Takes dead slots out and makes room. Homes move towards the end, in proportion. Taken from the end on, slots mostly find
+// their new homes behind all that is still to be taken; the few near the start that do not are put aside.
 void LiveBlocks::grow(Shard& shard) {
   const std::uint32_t before = shard.capacity;
   const std::uint32_t after = before + (before < kLargeCapacity ? before / 2 : before / 5);
@@ -104,6 +104,10 @@ void LiveBlocks::grow(Shard& shard) {
     if (!shard.slots[i].address) continue;
     const LiveSlot taken = shard.slots[i];
     shard.slots[i] = {};
+    if (!taken.live && !taken.noted) {
+      shard.used--;
+      continue;
+    }
     LiveSlot* place = &home(shard, hash(taken.address));
     if (place < shard.slots + i) {
       aside.push_back(taken);

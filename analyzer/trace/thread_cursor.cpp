@@ -60,6 +60,38 @@ bool ThreadCursor::refill() {
   return true;
 }
 
+// The common case, a record of one word: the same as format::decode would make of it, without the detour.
+inline void ThreadCursor::decode_short(Batch& batch, std::uint64_t word) {
+  constexpr Origin kOrigins[8] = {Origin::malloc,       Origin::malloc,  Origin::malloc,  Origin::calloc,
+                                  Origin::operator_new, Origin::realloc, Origin::realloc, Origin::realloc};
+  Event event;
+  event.address = (word & ~format::kLapBit) >> format::kAddressShift << 4;
+  event.size = word >> format::kSizeShift & (format::kShortSizeLimit - 1);
+  if (!event.address) return;  // NULL is never a block
+  const auto operation = static_cast<Operation>(word & 7);
+  switch (operation) {
+    case Operation::realloc_begin: return begin_realloc(batch, event.address);
+    case Operation::realloc_end: return end_realloc(batch, event.address, event.size, Act::move_in);
+    case Operation::free:
+      event.act = Act::release;
+      event.detail = event.size == static_cast<std::uint64_t>(Release::operator_delete);
+      event.size = 0;
+      break;
+    default: event.act = Act::allocate; event.detail = static_cast<std::uint8_t>(kOrigins[word & 7]);
+  }
+  event.counts = true;
+  batch.events.push_back(event);
+}
+
+void ThreadCursor::begin_realloc(Batch& batch, std::uint64_t address) {
+  if (reallocs_.size() == kMostOpenReallocs) reallocs_.erase(reallocs_.begin());
+  reallocs_.push_back({address, batch.number, batch.events.size()});
+  Event event;
+  event.address = address;
+  event.act = Act::undecided;
+  batch.events.push_back(event);
+}
+
 // Reads records up to the stamp after the first events.
 void ThreadCursor::fill(Batch& batch) {
   batch.events.clear();
@@ -88,8 +120,13 @@ void ThreadCursor::fill(Batch& batch) {
       return set_window(batch, off_cpu ? Closing::off_cpu : Closing::stamp, stamp_);
     }
     if (batch.events.size() >= kLongestBatch) return set_window(batch, Closing::end, kEndless);
+    if (word & 7) [[likely]] {
+      word_++;
+      decode_short(batch, word);
+      continue;
+    }
     std::uint32_t words = 0;
-    decode_into(batch, &words_[word_], words_.size() - word_, words);
+    decode_long(batch, &words_[word_], words_.size() - word_, words);
     if (words) {
       word_ += words;
       continue;
@@ -187,8 +224,8 @@ void ThreadCursor::end_realloc(Batch& batch, std::uint64_t address, std::uint64_
   batch.events.push_back(end);
 }
 
-// One record as an event of `batch`. `words` 0: none could be read.
-void ThreadCursor::decode_into(Batch& batch, const std::uint64_t* from, std::size_t available, std::uint32_t& words) {
+// A longer record as an event of `batch`. `words` 0: none could be read.
+void ThreadCursor::decode_long(Batch& batch, const std::uint64_t* from, std::size_t available, std::uint32_t& words) {
   const format::Record record = format::decode(from, available);
   words = record.words;
   if (!words) return;
@@ -210,16 +247,6 @@ void ThreadCursor::decode_into(Batch& batch, const std::uint64_t* from, std::siz
     event.counts = true;
     batch.events.push_back(event);
   };
-  auto realloc_begin = [&] {
-    if (!event.address) return;
-    if (reallocs_.size() == kMostOpenReallocs) reallocs_.erase(reallocs_.begin());
-    reallocs_.push_back({event.address, batch.number, batch.events.size()});
-    event.act = Act::undecided;
-    batch.events.push_back(event);
-  };
-  auto realloc_end = [&] {
-    if (event.address) end_realloc(batch, event.address, event.size, Act::move_in);
-  };
   auto with_text = [&](Act act) {
     char text[format::kMaxRecordWords * 8 * format::kTextBytesPerWord];
     const std::size_t length = format::decode_text(record, text, sizeof text);
@@ -229,16 +256,6 @@ void ThreadCursor::decode_into(Batch& batch, const std::uint64_t* from, std::siz
     batch.events.push_back(event);
   };
 
-  switch (record.operation) {
-    case Operation::free: return release(record.size);
-    case Operation::malloc: return allocate(Origin::malloc);
-    case Operation::calloc: return allocate(Origin::calloc);
-    case Operation::operator_new: return allocate(Origin::operator_new);
-    case Operation::realloc_new: return allocate(Origin::realloc);
-    case Operation::realloc_begin: return realloc_begin();
-    case Operation::realloc_end: return realloc_end();
-    case Operation::escape: break;
-  }
   switch (record.kind) {
     case Kind::allocation: {
       const std::uint64_t origin = record.payload & 0xFF;
@@ -247,8 +264,12 @@ void ThreadCursor::decode_into(Batch& batch, const std::uint64_t* from, std::siz
       return allocate(known ? static_cast<Origin>(origin) : Origin::malloc);
     }
     case Kind::release: return release(record.payload);
-    case Kind::realloc_begin: return realloc_begin();
-    case Kind::realloc_end: return realloc_end();
+    case Kind::realloc_begin:
+      if (event.address) begin_realloc(batch, event.address);
+      return;
+    case Kind::realloc_end:
+      if (event.address) end_realloc(batch, event.address, event.size, Act::move_in);
+      return;
     case Kind::failed: {
       const std::uint64_t origin = record.payload & 0xFF;
       event.act = Act::failed;

@@ -104,7 +104,9 @@ class ThreadCursor {
   bool next();
   void fill(Batch&);
   bool refill();
-  void decode_into(Batch&, const std::uint64_t* from, std::size_t available, std::uint32_t& words);
+  void decode_short(Batch&, std::uint64_t word);
+  void decode_long(Batch&, const std::uint64_t* from, std::size_t available, std::uint32_t& words);
+  void begin_realloc(Batch&, std::uint64_t address);
   void end_realloc(Batch&, std::uint64_t address, std::uint64_t size, Act how);
   Event* realloc_begin_of(const OpenRealloc&);
   void set_window(Batch&, Closing, Tick closing);
