@@ -1,5 +1,6 @@
 #include "control.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <malloc.h>
@@ -20,6 +21,9 @@ namespace {
 
 constexpr size_t kStackBytes = 256 << 10;
 constexpr uint32_t kMainEnded = 1u << 31;  // in Recorder::helper_snapshots
+
+// glibc's own word (2.32 and later, sys/single_threaded.h): 0 once there was a second thread, whether or not it allocates.
+const volatile char* single_threaded_word = nullptr;
 
 Control& words() { return recorder->file.header().control; }
 
@@ -75,6 +79,7 @@ bool program_has_threads() {
 
 void* help(void*) {
   tls.state = &never_state;
+  os::open_signal_of_set_id();
   Recorder& r = *recorder;
   Control& c = words();
   pthread_setname_np(pthread_self(), "heapspy");
@@ -103,9 +108,12 @@ void* help(void*) {
 
 }  // namespace
 
+void set_up() { single_threaded_word = static_cast<const volatile char*>(dlsym(RTLD_DEFAULT, "__libc_single_threaded")); }
+
 void start_helper_if_useful() {
   Recorder& r = *recorder;
-  if (r.threads.threads_alive_bound() < 2 || r.helper_asked_for.exchange(true)) return;
+  const bool has_threads = r.threads.threads_alive_bound() >= 2 || (single_threaded_word && !*single_threaded_word);
+  if (!has_threads || r.helper_asked_for.exchange(true)) return;
   if (!options.control && !options.snapshot_at_peak && !options.snapshot_every_ns) return;
   void* stack = os::map_anonymous(kStackBytes);
   if (!stack) return;

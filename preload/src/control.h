@@ -9,7 +9,9 @@
 
 namespace heapspy::control {
 
-// At a thread's first event.
+// Once, before the others.
+void set_up();
+// At a thread's first event and at upkeep, where pthread_create may be called.
 void start_helper_if_useful();
 // A thread that has allocated serves what was asked, where there is no helper. Outside every recorder lock.
 void serve_if_asked();

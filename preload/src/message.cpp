@@ -1,5 +1,7 @@
 #include "message.h"
 
+#include <sys/stat.h>
+
 #include "os.h"
 #include "text.h"
 
@@ -7,6 +9,17 @@ namespace heapspy::message {
 namespace {
 
 LogLevel level_ = LogLevel::error;
+
+struct {
+  bool known;
+  uint64_t device, inode, special;
+} stderr_;
+
+bool stderr_is_still_there() {
+  struct stat now {};
+  return stderr_.known && !os::fstat(2, &now) && now.st_dev == stderr_.device && now.st_ino == stderr_.inode &&
+         now.st_rdev == stderr_.special;
+}
 
 const char* reason(long error) {
   switch (-error) {
@@ -38,7 +51,7 @@ class Line {
     for (size_t i = 9; i < length; i++)  // a path or a value is data: no control characters on the terminal
       if (static_cast<unsigned char>(buffer_[i]) < ' ' || buffer_[i] == 127) buffer_[i] = '?';
     buffer_[length++] = '\n';
-    os::write(2, buffer_, length);
+    if (stderr_is_still_there()) os::write_quietly(2, buffer_, length);
   }
   Line& operator<<(const char* more) {
     text_.add(more);
@@ -62,6 +75,11 @@ bool errors() { return level_ >= LogLevel::error; }
 }  // namespace
 
 void set_level(LogLevel level) { level_ = level; }
+
+void remember_stderr() {
+  struct stat now {};
+  if (!os::fstat(2, &now)) stderr_ = {true, now.st_dev, now.st_ino, now.st_rdev};
+}
 
 void bad_setting(const char* name, const char* value, const char* accepted) {
   if (errors()) Line() << name << "=" << value << ": not understood; accepted: " << accepted << ". Not recording.";

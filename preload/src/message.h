@@ -8,6 +8,8 @@ enum class LogLevel { off, error, info };
 namespace message {
 
 void set_level(LogLevel level);
+// Messages go to what descriptor 2 is now, and to nothing that the program may put there later.
+void remember_stderr();
 
 void bad_setting(const char* name, const char* value, const char* accepted);
 void cannot_create_trace(const char* path, long error);

@@ -120,6 +120,31 @@ bool parse_size(const char* text, uint64_t* bytes) {
   return true;
 }
 
+namespace {
+
+// One character of the pattern against one of the text: a letter, ?, or a class such as [a-z0] or [!x]. Moves `pattern` past
+// it.
+bool matches_one(const char*& pattern, char c) {
+  if (*pattern == '?') return pattern++, true;
+  const char* at = pattern + 1;
+  if (*pattern != '[' || !*at) return *pattern++ == c;
+  const bool inverted = *at == '!' || *at == '^';
+  at += inverted;
+  bool inside = false;
+  do {
+    if (!*at) return *pattern++ == c;  // never closed: an ordinary bracket
+    const char from = *at++;
+    const bool range = *at == '-' && at[1] && at[1] != ']';
+    const char to = range ? at[1] : from;
+    if (range) at += 2;
+    inside = inside || (from <= c && c <= to);
+  } while (*at != ']');
+  pattern = at + 1;
+  return inside != inverted;
+}
+
+}  // namespace
+
 bool matches(const char* pattern, const char* text) {
   const char* star = nullptr;
   const char* from = text;
@@ -127,8 +152,8 @@ bool matches(const char* pattern, const char* text) {
     if (*pattern == '*') {
       star = ++pattern;
       from = text;
-    } else if (*pattern == *text || *pattern == '?') {
-      pattern++, text++;
+    } else if (*pattern && matches_one(pattern, *text)) {
+      text++;
     } else if (star) {
       pattern = star;
       text = ++from;

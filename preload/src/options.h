@@ -25,7 +25,7 @@ Options read_options(char** environment, const char* program);
 
 // "64MiB", "8g", "512": bytes; powers of 1024. False where it is none.
 bool parse_size(const char* text, uint64_t* bytes);
-// Shell pattern with * and ?.
+// Shell pattern with *, ? and classes.
 bool matches(const char* pattern, const char* text);
 
 }  // namespace heapspy

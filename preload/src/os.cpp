@@ -1,5 +1,6 @@
 #include "os.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -58,8 +59,19 @@ long again_if_interrupted(Call once) {
 
 }  // namespace
 
+namespace {
+// A program that closed a standard stream must not meet one of our files there.
+long off_the_standard_streams(long fd) {
+  if (fd < 0 || fd > 2) return fd;
+  const long higher = call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 3);
+  close(static_cast<int>(fd));
+  return higher;
+}
+}  // namespace
+
 long open(const char* path, int flags, int mode) {
-  return again_if_interrupted([&] { return call(SYS_openat, AT_FDCWD, word(path), flags | O_CLOEXEC, mode); });
+  return off_the_standard_streams(
+      again_if_interrupted([&] { return call(SYS_openat, AT_FDCWD, word(path), flags | O_CLOEXEC, mode); }));
 }
 long openat_folder(int folder, const char* name, int flags) {
   return call(SYS_openat, folder, word(name), flags | O_CLOEXEC, 0);
@@ -146,10 +158,25 @@ void exit_thread_now() {
   for (;;) call(SYS_exit, 0);
 }
 
+bool write_quietly(int fd, const void* from, size_t bytes) {
+  SignalsBlocked blocked;
+  constexpr uint64_t kPipe = 1ull << (SIGPIPE - 1), kFileSize = 1ull << (SIGXFSZ - 1);
+  uint64_t pending = 0;
+  call(SYS_rt_sigpending, word(&pending), 8);
+  const long wrote = write(fd, from, bytes);
+  const uint64_t raised = wrote == -EPIPE ? kPipe : wrote == -EFBIG ? kFileSize : 0;
+  const timespec at_once{};
+  if (raised && !(pending & raised)) call(SYS_rt_sigtimedwait, word(&raised), 0, word(&at_once), 8);
+  return wrote == static_cast<long>(bytes);
+}
+
+void open_signal_of_set_id() {
+  const uint64_t set_id = 1ull << 32;  // SIGSETXID, 33: nptl/internal-signals.h
+  call(SYS_rt_sigprocmask, SIG_UNBLOCK, word(&set_id), 0, 8);
+}
+
 SignalsBlocked::SignalsBlocked() {
-  // 32 and 33 are glibc's own (SIGCANCEL, SIGSETXID, nptl/internal-signals.h): set*id() waits until every thread has handled
-  // the second, and neither runs code of the program.
-  const uint64_t all = ~(1ull << 31 | 1ull << 32);
+  const uint64_t all = ~0ull;
   call(SYS_rt_sigprocmask, SIG_SETMASK, word(&all), word(&before_), 8);
 }
 SignalsBlocked::~SignalsBlocked() { call(SYS_rt_sigprocmask, SIG_SETMASK, word(&before_), 0, 8); }

@@ -13,12 +13,14 @@ namespace heapspy::os {
 
 constexpr bool failed(long result) { return result < 0 && result >= -4095; }
 
-long open(const char* path, int flags, int mode = 0);
+long open(const char* path, int flags, int mode = 0);  // close-on-exec; never 0, 1 or 2
 long openat_folder(int folder, const char* name, int flags);
 long close(int fd);
 long read(int fd, void* to, size_t bytes);
 long pread(int fd, void* to, size_t bytes, uint64_t at);
 long write(int fd, const void* from, size_t bytes);
+// Raises no signal that the program would get: neither SIGPIPE nor SIGXFSZ.
+bool write_quietly(int fd, const void* from, size_t bytes);
 long pwrite(int fd, const void* from, size_t bytes, uint64_t at);
 long pwritev(int fd, const iovec* parts, int count, uint64_t at);
 long fstat(int fd, struct stat* to);
@@ -51,7 +53,7 @@ void futex_wait(uint32_t* word, uint32_t seen, const timespec* timeout);  // sha
 void futex_wake(uint32_t* word);
 [[noreturn]] void exit_thread_now();
 
-// Blocks every signal of the program in the calling thread while in scope, so that no handler runs between two halves of a
+// Blocks every signal of the calling thread while in scope, so that no handler runs between two halves of a
 // change.
 class SignalsBlocked {
  public:
@@ -63,6 +65,10 @@ class SignalsBlocked {
  private:
   uint64_t before_ = 0;
 };
+
+// set*id(2) of glibc signals every thread and waits until each has handled it: a thread that blocks all signals for good must
+// leave this one open.
+void open_signal_of_set_id();
 
 // A file descriptor that is closed at the end of the scope: the recorder holds none between two uses.
 class File {

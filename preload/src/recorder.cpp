@@ -148,16 +148,18 @@ bool process_is_recorded() {
   }
 }
 
-void upkeep() {
+// What is looked at every 10 milliseconds. True where it was now.
+bool upkeep() {
   Recorder& r = *recorder;
   const uint64_t now = r.clock.now();
   uint64_t due = r.next_upkeep_tick.load(std::memory_order_relaxed);
-  if (now < due) return;
+  if (now < due) return false;
   const uint64_t interval = r.clock.kind() == TickKind::tsc4 ? kUpkeepNs * 3 / 4 : kUpkeepNs;  // about 10 ms at 3 GHz
-  if (!r.next_upkeep_tick.compare_exchange_strong(due, now + interval, std::memory_order_relaxed)) return;
+  if (!r.next_upkeep_tick.compare_exchange_strong(due, now + interval, std::memory_order_relaxed)) return false;
   note_clocks();
   snapshot::take_if_due();
   if (!r.helper_runs.load(std::memory_order_relaxed)) control::serve_if_asked();
+  return true;
 }
 
 void count_lost_event() {
@@ -178,7 +180,7 @@ ThreadState* first_event_of_thread(ThreadState*& to_be) {
 
 void append_full_half(ThreadState& thread) {
   os::SignalsBlocked blocked;
-  recorder->threads.flush(thread);
+  if (!recorder->threads.flush(thread)) thread.name[0] = 0;  // its start may be among what was lost: say again who it is
   note_name(thread);
 }
 
@@ -206,10 +208,14 @@ ThreadState* make_room() {
       return nullptr;
     case Life::active:
     case Life::ending: {
-      Shut shut;
-      if (HEAPSPY_UNLIKELY(half_is_full(*thread))) append_full_half(*thread);
-      stamp(*thread);
-      upkeep();
+      bool due;
+      {
+        Shut shut;
+        if (HEAPSPY_UNLIKELY(half_is_full(*thread))) append_full_half(*thread);
+        stamp(*thread);
+        due = upkeep();
+      }
+      if (HEAPSPY_UNLIKELY(due)) control::start_helper_if_useful();
       return thread;
     }
     case Life::unborn:
@@ -250,10 +256,12 @@ void begin_trace(bool forked) {
   if (!forked) {
     resolve_next_allocator();
     process_facts::remember_start();
+    message::remember_stderr();
     options = read_options(process_facts::environment(), process_facts::program());
     if (!options.on) return;
     if (!process_facts::remember_out(options.out)) return;
     rseq_works = off_cpu_notice::set_up();
+    control::set_up();
     have_thread_end_key = pthread_key_create(&thread_end_key, thread_ends) == 0;
   } else if (!options.follow_children) {
     return;

@@ -119,7 +119,8 @@ void ThreadRegistry::give_back(Slot& slot, uint64_t position) {
   list = &slot;
 }
 
-void ThreadRegistry::append_up_to(ThreadState& thread, uint64_t end) {
+bool ThreadRegistry::append_up_to(ThreadState& thread, uint64_t end) {
+  bool all = true;
   SlotHeader& slot = *thread.slot->header;
   while (slot.appended < end) {
     const uint64_t from = slot.appended;
@@ -135,12 +136,15 @@ void ThreadRegistry::append_up_to(ThreadState& thread, uint64_t end) {
     chunk.stream_at = from - thread.stream_delta;
     chunk.first_tick = slot.first_tick;
     const uint64_t done = from + first + rest;
-    if (!recorder->file.append(chunk, {&thread.words[from % kRingWords], first * 8}, {thread.words, rest * 8}))
+    if (!recorder->file.append(chunk, {&thread.words[from % kRingWords], first * 8}, {thread.words, rest * 8})) {
+      all = false;
       std::atomic_ref<uint64_t>(slot.lost_events).fetch_add(count_events(thread, from, done), std::memory_order_relaxed);
+    }
     // Until here the ring is the only whole copy; a kill in between leaves both, and the reader takes one.
     slot.first_tick = thread.last_tick;
     std::atomic_ref<uint64_t>(slot.appended).store(done, std::memory_order_release);
   }
+  return all;
 }
 
 ThreadState* ThreadRegistry::add(uint32_t tid) {
@@ -209,14 +213,15 @@ void ThreadRegistry::reclaim_gone_threads(bool all) {
   active_at_last_sweep_ = active_;
 }
 
-void ThreadRegistry::flush(ThreadState& thread) {
+bool ThreadRegistry::flush(ThreadState& thread) {
   if (!thread.slot->small) return append_up_to(thread, thread.slot->header->appended + kAppendWords);
-  append_up_to(thread, thread.position);
+  const bool all = append_up_to(thread, thread.position);
   Locked locked(lock_);
   if (Slot* whole = free_slot(false))
     attach(thread, *whole);
   else
     restart(thread);
+  return all;
 }
 
 // No whole ring is to be had (disk full, no descriptor): the small one is used over and over.

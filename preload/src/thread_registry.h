@@ -21,7 +21,8 @@ class ThreadRegistry {
   // The thread's destructors run: as soon as the kernel says that it is gone its ring may be reused.
   void ending(ThreadState& thread);
   // Appends a full half of the ring (kAppendWords; a small ring: all). Moves the thread out of its small ring.
-  void flush(ThreadState& thread);
+  // False: some of it could not be appended and is lost, counted.
+  bool flush(ThreadState& thread);
   uint32_t threads_alive_bound() const { return active_; }
   // Resident bytes of the private memory of the registry, at most.
   uint64_t private_bytes() const;
@@ -34,7 +35,7 @@ class ThreadRegistry {
   void attach(ThreadState& thread, Slot& slot);
   void give_back(Slot& slot, uint64_t position);
   void restart(ThreadState& thread);
-  void append_up_to(ThreadState& thread, uint64_t end);
+  bool append_up_to(ThreadState& thread, uint64_t end);
   void retire(ThreadState& thread);
   void reclaim_gone_threads(bool all);
 
