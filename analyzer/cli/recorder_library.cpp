@@ -38,7 +38,7 @@ std::string find_recorder_library() {
     const std::string path = each + "/libheapspy.so";
     if (::access(path.c_str(), R_OK) != 0) continue;
     const std::unique_ptr<char, decltype(&std::free)> plain(::realpath(path.c_str(), nullptr), &std::free);
-    const std::string found = plain ? plain.get() : path;
+    std::string found = plain ? plain.get() : path;
     if (found.find_first_of(": ") != std::string::npos)
       throw Failure(
           ExitStatus::unreadable,

@@ -34,8 +34,8 @@ std::string look_up(const std::string& command, ProgramKind& kind) {
   std::string refused = command;
   for (std::size_t at = 0; at <= folders.size();) {
     const std::size_t end = std::min(folders.find(':', at), folders.size());
-    const std::string folder = end == at ? "." : folders.substr(at, end - at);
-    const std::string path = folder + "/" + command;
+    std::string path = end == at ? "." : folders.substr(at, end - at);
+    path.append("/").append(command);
     const ProgramKind found = accessible(path);
     if (found == ProgramKind::dynamic) {
       kind = found;

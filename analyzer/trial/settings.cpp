@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 
 namespace heapspy::trial {
@@ -51,7 +52,7 @@ std::optional<std::uint64_t> parse_seconds(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
   if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0.001) || value > 1e6) return std::nullopt;
-  return static_cast<std::uint64_t>(value * 1000 + 0.5);
+  return static_cast<std::uint64_t>(std::llround(value * 1000));
 }
 
 Setting parse_setting(std::string_view text) {
