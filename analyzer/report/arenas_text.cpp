@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analyzer/findings/quantity.h"
+#include "analyzer/report/moment_text.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/sections.h"
 #include "analyzer/report/table.h"

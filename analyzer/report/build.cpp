@@ -10,6 +10,7 @@
 #include "analyzer/findings/quantity.h"
 #include "analyzer/findings/verdicts.h"
 #include "analyzer/ledger/rss_ledger.h"
+#include "analyzer/report/moment_text.h"
 
 namespace heapspy::report {
 namespace {
@@ -220,15 +221,8 @@ RssReport rss_report(const Moment& moment, const std::string& trace_path) {
 
 MomentReport moment_report(const Moment& moment) {
   const char* why = moment.why == model::Why::peak ? "peak" : moment.why == model::Why::end ? "end" : "asked";
-  return {moment.time_s, why};
-}
-
-std::string moment_text(const Moment& moment) {
-  switch (moment.why) {
-    case model::Why::peak: return fmt::format("at the RSS peak ({})", findings::seconds_text(moment.time_s));
-    case model::Why::end: return fmt::format("at the end ({})", findings::seconds_text(moment.time_s));
-    default: return fmt::format("at {}", findings::seconds_text(moment.time_s));
-  }
+  const bool at_exit = !moment.reason || *moment.reason == format::SnapshotReason::exit;
+  return {moment.time_s, why, moment.live_bytes, moment.why == model::Why::end && !at_exit};
 }
 
 findings::PartKind part_kind(ledger::PartKind kind) {
@@ -255,7 +249,7 @@ std::optional<std::uint64_t> top_bytes(const Moment& moment, std::uint64_t arena
 
 findings::Facts facts_of(const Report& report, const Figures& figures, const Moment& moment, const Reader& reader) {
   findings::Facts facts;
-  facts.moment = moment_text(moment);
+  facts.moment = moment_of_rss_text(moment_report(moment));
   facts.time_s = moment.time_s;
   facts.pid = report.process.pid;
   facts.running = report.process.end == "running";

@@ -40,18 +40,6 @@ std::string ended_text(const Report& report) {
   return end;
 }
 
-std::string moment_text(const MomentReport& moment) {
-  const std::string time = moment.time_s ? seconds_text(*moment.time_s) : "?";
-  if (moment.why == "peak") return "at its peak (" + time + ")";
-  if (moment.why == "end") return "at the end (" + time + ")";
-  return "at " + time;
-}
-
-std::string moment_of_rss_text(const MomentReport& moment) {
-  if (moment.why == "peak") return "at the RSS peak (" + (moment.time_s ? seconds_text(*moment.time_s) : "?") + ")";
-  return moment_text(moment);
-}
-
 Lines header_lines(const Report& report) {
   const std::string command =
       report.process.command.empty() ? printable(report.process.exe) : command_text(report.process.command);

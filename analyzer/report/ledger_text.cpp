@@ -4,6 +4,7 @@
 
 #include "analyzer/findings/quantity.h"
 #include "analyzer/report/drawing.h"
+#include "analyzer/report/moment_text.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/sections.h"
 #include "analyzer/report/table.h"
@@ -20,6 +21,12 @@ std::optional<std::uint64_t> part_bytes(const RssReport& rss, const std::string&
   return std::nullopt;
 }
 
+// By a tenth, and enough to matter.
+bool has_moved(std::uint64_t before, std::uint64_t after) {
+  const std::uint64_t change = before > after ? before - after : after - before;
+  return change >= (1 << 20) && change > std::max(before, after) / 10;
+}
+
 void add_notes(Lines& lines, const RssReport& rss) {
   for (const std::string& note : rss.notes)
     for (const std::string& line : wrap("Note: " + fit(printable(note), 300), kWidth - 2)) lines.push_back("  " + line);
@@ -34,12 +41,9 @@ Lines ledger_lines(const Report& report, const Screen& screen) {
   if (!rss.total_bytes)
     return wrap("RSS is not known: the trace holds no snapshot of the process (HEAPSPY_SNAPSHOT=off, or it ended too early).",
                 kWidth);
-  // The snapshot at exit may be the one of highest RSS.
-  const bool same = report.at.why == "peak" && report.at.time_s && report.at.time_s == report.end_at.time_s;
-  const bool both = end.total_bytes && report.at.why != "end" && report.at.time_s != report.end_at.time_s;
+  const bool both = end.total_bytes && report.at.why != "end" && !at_is_end(report);
 
-  std::vector<std::string> headings = {
-      "RSS", same ? "at its peak and the end (" + findings::seconds_text(*report.at.time_s) + ")" : moment_text(report.at), ""};
+  std::vector<std::string> headings = {"RSS", moments_text(report), ""};
   std::vector<std::string> total = {"  total", findings::bytes_text(*rss.total_bytes), ""};
   if (both) {
     headings.insert(headings.end(), {moment_text(report.end_at), ""});
@@ -75,6 +79,14 @@ Lines ledger_lines(const Report& report, const Screen& screen) {
       static_cast<double>(*report.process.peak_rss_bytes) > kNear * static_cast<double>(*rss.total_bytes))
     lines.push_back(fmt::format("  (between snapshots RSS was {} once: the kernel's high-water mark)",
                                 findings::bytes_text(*report.process.peak_rss_bytes)));
+  if (report.end_at.last_snapshot && report.end_at.live_bytes && has_moved(*report.end_at.live_bytes, report.totals.live_bytes))
+    for (const std::string& line : wrap(
+             fmt::format("(RSS is known at snapshots only; after the last one, at {}, live memory went from {} to {}, and what "
+                         "follows about free memory is as of then)",
+                         findings::seconds_text(report.end_at.time_s.value_or(0)),
+                         findings::bytes_text(*report.end_at.live_bytes), findings::bytes_text(report.totals.live_bytes)),
+             kWidth - 2))
+      lines.push_back("  " + line);
   add_notes(lines, rss);
   return lines;
 }

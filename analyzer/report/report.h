@@ -124,6 +124,9 @@ struct RssReport {
 struct MomentReport {
   Seconds time_s;
   std::string why;  // "peak", "end", "asked"
+  Bytes live_bytes;
+  // "end", but of a process that runs on or was killed: what is known about residency is as old as its last snapshot.
+  bool last_snapshot = false;
 };
 
 struct PointReport {

@@ -69,7 +69,12 @@ Json totals_json(const TotalsReport& totals) {
           {"calls", std::move(calls)}};
 }
 
-Json moment_json(const MomentReport& moment) { return {{"time_s", maybe(moment.time_s)}, {"why", moment.why}}; }
+Json moment_json(const MomentReport& moment) {
+  return {{"time_s", maybe(moment.time_s)},
+          {"why", moment.why},
+          {"live_bytes", maybe(moment.live_bytes)},
+          {"last_snapshot", moment.last_snapshot}};
+}
 
 Json thread_json(const ThreadReport& thread) {
   Json sizes = Json::array();

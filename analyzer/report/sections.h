@@ -15,9 +15,7 @@ using Lines = std::vector<std::string>;
 Lines header_lines(const Report&);  // what ran, how long, how it ended, how much was recorded
 Lines loss_lines(const Report&);    // what is missing or damaged; none where all is well
 std::string allocator_line(const Report&);
-std::string ended_text(const Report&);                // "ended normally"
-std::string moment_text(const MomentReport&);         // of RSS: "at its peak (9.8 s)"
-std::string moment_of_rss_text(const MomentReport&);  // "at the RSS peak (9.8 s)"
+std::string ended_text(const Report&);  // "ended normally"
 Lines next_lines(const Report&);
 
 // ledger_text.cpp

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "analyzer/findings/quantity.h"
+#include "analyzer/report/moment_text.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/sections.h"
 
@@ -14,8 +15,8 @@ constexpr std::size_t kLines = 5;
 std::string rss_line(const Report& report) {
   std::string line = fmt::format("live at most {} at once", findings::bytes_text(report.totals.peak_live_bytes));
   if (report.rss.total_bytes) {
-    std::string rss = fmt::format("RSS {} {}", findings::bytes_text(*report.rss.total_bytes), moment_text(report.at));
-    if (report.rss_at_end.total_bytes && report.at.why != "end")
+    std::string rss = fmt::format("RSS {} {}", findings::bytes_text(*report.rss.total_bytes), moments_text(report));
+    if (report.rss_at_end.total_bytes && !at_is_end(report))
       rss += fmt::format(", {} {}", findings::bytes_text(*report.rss_at_end.total_bytes), moment_text(report.end_at));
     line = rss + "; " + line;
   }

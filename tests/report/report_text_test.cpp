@@ -195,6 +195,25 @@ TEST(ReportText, TheKernelsHighWaterMarkIsToldWhereNoSnapshotWasNear) {
   EXPECT_THAT(joined(ledger_lines(report, {})), ::testing::Not(HasSubstr("between snapshots")));
 }
 
+TEST(ReportText, ALastSnapshotIsNotCalledTheEnd) {
+  Report report = sample_report();
+  report.process.end = "running";
+  report.end_at = {10.2, "end", 40 * (1 << 20), true};
+  report.totals.live_bytes = 1;
+  const std::string text = joined(ledger_lines(report, {}));
+  EXPECT_THAT(text, HasSubstr("at the last snapshot (10.2 s)"));
+  EXPECT_THAT(text, HasSubstr("after the last one, at 10.2 s, live memory went from 40.0 MiB to 1 B"));
+  report.totals.live_bytes = 40 * (1 << 20) - 4096;
+  EXPECT_THAT(joined(ledger_lines(report, {})), ::testing::Not(HasSubstr("live memory went")));
+}
+
+TEST(ReportText, OneSnapshotThatIsPeakAndEndIsShownOnce) {
+  Report report = sample_report();
+  report.end_at = {9.8, "end", 60 * (1 << 20), false};
+  EXPECT_THAT(ledger_lines(report, {})[0], ::testing::EndsWith("at its peak and the end (9.8 s)"));
+  EXPECT_EQ(five_lines(report)[1], "RSS 752.0 MiB at its peak and the end (9.8 s); live at most 62.0 MiB at once");
+}
+
 TEST(Summary, IsFiveLines) {
   EXPECT_THAT(five_lines(sample_report()),
               ElementsAre("14.2 s, ended normally; 2 431 118 events, 0 lost; 2 threads",
