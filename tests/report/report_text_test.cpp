@@ -202,7 +202,7 @@ TEST(ReportText, ALastSnapshotIsNotCalledTheEnd) {
   report.totals.live_bytes = 1;
   const std::string text = joined(ledger_lines(report, {}));
   EXPECT_THAT(text, HasSubstr("at the last snapshot (10.2 s)"));
-  EXPECT_THAT(text, HasSubstr("after the last one, at 10.2 s, live memory went from 40.0 MiB to 1 B"));
+  EXPECT_THAT(text, HasSubstr("after the last one, at 10.2 s, live memory went from 40.0 MiB to\n  1 B, and"));
   report.totals.live_bytes = 40 * (1 << 20) - 4096;
   EXPECT_THAT(joined(ledger_lines(report, {})), ::testing::Not(HasSubstr("live memory went")));
 }
