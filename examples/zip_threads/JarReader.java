@@ -12,7 +12,7 @@ import java.util.zip.ZipFile;
 // One worker: opens a jar, reads the beginning of many of its entries with all streams open, then closes half of them in
 // random order and leaves the other half to another worker. Deterministic but for that. Its result is the bytes read.
 final class JarReader implements Callable<Long> {
-  private static final int LEAST_STREAMS = 20;
+  private static final int LEAST_STREAMS = 40;
   private static final int MORE_STREAMS = 200;
 
   private final int id;

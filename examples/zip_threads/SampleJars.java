@@ -14,7 +14,7 @@ final class SampleJars implements AutoCloseable {
   private static final int JARS = 6;
   private static final int ENTRIES = 400;
   private static final int LEAST_BYTES = 2_000;
-  private static final int MORE_BYTES = 6_000;
+  private static final int MORE_BYTES = 4_000;
 
   private final Path folder;
   private final List<Path> paths = new ArrayList<>();
