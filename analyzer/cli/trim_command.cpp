@@ -33,10 +33,12 @@ struct Options {
 };
 
 // RSS and the prediction are of the snapshots that the recorder takes right before and right after malloc_trim: what the
-// program does in between is as small as it can be.
+// program does in between is as small as it can be. Where it could not write them (disk full, trace deleted), there is no
+// prediction, and RSS is what /proc said right before the request and right after the answer.
 struct Trimmed {
   std::optional<std::uint64_t> rss_before, rss_after;
-  double duration_s = 0;                 // of malloc_trim alone
+  bool rss_of_snapshots = false;
+  std::optional<double> duration_s;      // of malloc_trim alone
   std::optional<report::Report> before;  // what the trace says of the moment before; nullopt: it could not be read
   std::string unread;                    // why
 
@@ -55,38 +57,49 @@ struct Trimmed {
   }
 };
 
-// The last snapshot for `reason`.
-std::optional<std::size_t> last_snapshot(const trace::Reader& reader, format::SnapshotReason reason) {
-  for (std::size_t i = reader.snapshots(); i-- > 0;)
-    if (reader.snapshot_reason(i) == reason) return i;
-  return std::nullopt;
+std::optional<std::uint64_t> rss_now(const LiveProcess& target) {
+  const auto totals = process::parse_rollup(target.try_text("smaps_rollup").value_or(""));
+  return totals ? std::optional(totals->rss_bytes) : std::nullopt;
 }
 
-Trimmed what_changed(const std::string& path, const process::Answer& answer) {
-  Trimmed trimmed;
-  try {
-    const trace::Reader reader(path);
-    trimmed.duration_s = reader.clock().seconds(answer.end_tick) - reader.clock().seconds(answer.begin_tick);
-    const auto before = last_snapshot(reader, format::SnapshotReason::before_trim);
-    const auto after = last_snapshot(reader, format::SnapshotReason::after_trim);
-    if (after) trimmed.rss_after = reader.snapshot_rss(*after);
-    if (!before) {
-      trimmed.unread = "the recorder could not write its snapshot";
-      return trimmed;
-    }
-    trimmed.rss_before = reader.snapshot_rss(*before);
-    // The answer begins after the snapshot before the trim and before the one after it.
-    const double moment = reader.clock().seconds(answer.begin_tick);
-    model::ModelOptions model_options;
-    model_options.at_seconds = moment;
-    model_options.progress = reading_progress(path);
-    report::BuildOptions report_options;
-    report_options.at_seconds = moment;
-    trimmed.before = report::build_report(reader, model::build_figures(reader, model_options), report_options);
-  } catch (const trace::Unreadable& error) {
-    trimmed.unread = error.what();
+struct TrimSnapshots {
+  static constexpr std::size_t kNone = ~std::size_t{0};
+  std::size_t before = kNone, after = kNone;
+  bool both() const { return before != kNone && after != kNone; }
+};
+
+// The pair around the malloc_trim that the answer is about, not around an earlier one.
+TrimSnapshots snapshots_around(const trace::Reader& reader, const process::Answer& answer) {
+  TrimSnapshots around;
+  for (std::size_t i = 0; i < reader.snapshots(); i++) {
+    const format::SnapshotReason reason = reader.snapshot_reason(i);
+    const bool earlier = reader.snapshot_tick(i) <= answer.begin_tick;
+    if (reason == format::SnapshotReason::before_trim && earlier) around.before = i;
+    if (reason == format::SnapshotReason::after_trim && earlier) around.before = TrimSnapshots::kNone;
+    if (reason == format::SnapshotReason::after_trim && !earlier && around.after == TrimSnapshots::kNone) around.after = i;
   }
-  return trimmed;
+  return around;
+}
+
+void read_trace(const std::string& path, const process::Answer& answer, Trimmed& trimmed) {
+  const trace::Reader reader(path);
+  trimmed.duration_s = reader.clock().seconds(answer.end_tick) - reader.clock().seconds(answer.begin_tick);
+  const TrimSnapshots around = snapshots_around(reader, answer);
+  if (!around.both()) {
+    trimmed.unread = "the recorder could not write its snapshots into the trace";
+    return;
+  }
+  trimmed.rss_before = reader.snapshot_rss(around.before);
+  trimmed.rss_after = reader.snapshot_rss(around.after);
+  trimmed.rss_of_snapshots = true;
+  // The answer begins after the snapshot before the trim and before the one after it.
+  const double moment = reader.clock().seconds(answer.begin_tick);
+  model::ModelOptions model_options;
+  model_options.at_seconds = moment;
+  model_options.progress = reading_progress(path);
+  report::BuildOptions report_options;
+  report_options.at_seconds = moment;
+  trimmed.before = report::build_report(reader, model::build_figures(reader, model_options), report_options);
 }
 
 template <typename Value>
@@ -104,7 +117,8 @@ void print_json(pid_t pid, const Trimmed& trimmed) {
                                        {"returned_bytes", or_null(trimmed.returned())},
                                        {"rss_before_bytes", or_null(trimmed.rss_before)},
                                        {"rss_after_bytes", or_null(trimmed.rss_after)},
-                                       {"duration_s", trimmed.duration_s},
+                                       {"rss_source", trimmed.rss_of_snapshots ? "snapshots" : "smaps_rollup"},
+                                       {"duration_s", or_null(trimmed.duration_s)},
                                        {"arenas", arenas}};
   fmt::print("{}", report::dump_json(root));
 }
@@ -118,11 +132,11 @@ std::string signed_bytes(const std::optional<std::int64_t>& bytes) {
   return (*bytes < 0 ? "-" : "") + bytes_text(static_cast<std::uint64_t>(std::llabs(*bytes)));
 }
 
-// " (0.3 % less than predicted)".
+// " (0.3 % less than predicted)"; "" where so little was predicted that a share of it says nothing.
 std::string difference(const Trimmed& trimmed) {
   const auto predicted = trimmed.predicted();
   const auto returned = trimmed.returned();
-  if (!predicted || !returned || *predicted == 0) return "";
+  if (!predicted || !returned || *predicted < (1u << 20)) return "";
   const double share = (static_cast<double>(*returned) - static_cast<double>(*predicted)) / static_cast<double>(*predicted);
   if (std::fabs(share) < 0.0005) return " (as predicted)";
   return fmt::format(" ({:.1f} % {} than predicted)", std::fabs(share) * 100, share < 0 ? "less" : "more");
@@ -148,9 +162,10 @@ void print_arenas(const report::Report& before) {
 
 void print_text(const LiveProcess& target, const Trimmed& trimmed) {
   fmt::print("predicted {}, returned {}{}, took {}\n", bytes_or_unknown(trimmed.predicted()), signed_bytes(trimmed.returned()),
-             difference(trimmed), findings::seconds_text(trimmed.duration_s));
+             difference(trimmed), trimmed.duration_s ? findings::seconds_text(*trimmed.duration_s) : "?");
   fmt::print("{}   pid {}\n", report::fit(report::command_text(target.command()), 80), target.pid());
-  fmt::print("RSS {} before, {} after\n", bytes_or_unknown(trimmed.rss_before), bytes_or_unknown(trimmed.rss_after));
+  fmt::print("RSS {} before, {} after{}\n", bytes_or_unknown(trimmed.rss_before), bytes_or_unknown(trimmed.rss_after),
+             trimmed.rss_of_snapshots ? "" : " (by /proc, before the request and after the answer)");
   if (!trimmed.before) {
     fmt::print("No prediction: {}\n", report::printable(trimmed.unread));
     return;
@@ -195,6 +210,8 @@ ExitStatus trim(const Options& options) {
   if (state == 'T' || state == 't')
     refuse(fmt::format("process {} is stopped; let it go on with kill -CONT {}", options.pid, options.pid));
   const bool listener = link.has_listener();
+  Trimmed trimmed;
+  trimmed.rss_before = rss_now(target);
   const auto answer = link.ask(format::Request::trim, std::chrono::milliseconds(std::llround(options.timeout_s * 1000)));
   if (!answer && listener)
     refuse(
@@ -208,7 +225,12 @@ ExitStatus trim(const Options& options) {
   if (answer->result != format::RequestResult::done)
     refuse(fmt::format("the recorder of process {} refused: malloc_trim is glibc's, and another allocator answers there",
                        options.pid));
-  const Trimmed trimmed = what_changed(link.trace_path(), *answer);
+  trimmed.rss_after = rss_now(target);
+  try {
+    read_trace(link.trace_path(), *answer, trimmed);
+  } catch (const trace::Unreadable& error) {
+    trimmed.unread = error.what();
+  }
   if (options.json)
     print_json(options.pid, trimmed);
   else

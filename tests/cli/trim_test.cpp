@@ -1,0 +1,127 @@
+// heapspy trim of a real process under the real recorder.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "analyzer/process/child_process.h"
+#include "tests/cli/program.h"
+
+namespace heapspy::cli_test {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kBlocks = 32768, kBlockBytes = 1000;
+
+// Under the recorder: fills the main heap, frees all but the last block, says so on descriptor 9, and goes on allocating a
+// little, which is when a program of one thread serves a request.
+TEST(Victim, DISABLED_HoldsATrimmableHeap) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  static void* blocks[kBlocks];
+  for (void*& block : blocks) {
+    block = std::malloc(kBlockBytes);
+    std::memset(block, 1, kBlockBytes);
+  }
+  for (int i = 0; i + 1 < kBlocks; i++) std::free(blocks[i]);
+  if (::write(9, "r", 1) != 1) ::_exit(1);
+  for (;;) {
+    void* volatile block = std::malloc(40);
+    std::free(block);
+    ::usleep(1000);
+  }
+}
+
+class Trim : public testing::Test {
+ protected:
+  Trim() {
+    char name[] = "/var/tmp/heapspy-test-XXXXXX";
+    folder_ = ::mkdtemp(name);
+  }
+  ~Trim() override {
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
+    std::filesystem::remove_all(folder_);
+  }
+  void SetUp() override {
+#ifdef __SANITIZE_ADDRESS__
+    GTEST_SKIP() << "AddressSanitizer brings its own allocator";
+#endif
+    if (!recorder_is_there()) GTEST_SKIP() << "libheapspy.so is not built";
+    int ready[2];
+    ASSERT_EQ(::pipe(ready), 0);
+    ASSERT_EQ(::dup2(ready[1], 9), 9);
+    pid_ = process::start_child({{std::filesystem::read_symlink("/proc/self/exe"), "--gtest_also_run_disabled_tests",
+                                  "--gtest_filter=Victim.DISABLED_HoldsATrimmableHeap"},
+                                 {{"LD_PRELOAD", bin_folder() + "/../lib/libheapspy.so"}, {"HEAPSPY_OUT", folder_}},
+                                 process::ChildOutput::discard});
+    ::close(9);
+    ::close(ready[1]);
+    char byte;
+    ASSERT_EQ(::read(ready[0], &byte, 1), 1) << "the victim ended";
+    ::close(ready[0]);
+  }
+  json trim() const {
+    const Ran ran = heapspy({"trim", std::to_string(pid_), "--json", "--timeout", "120"});
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return ran.status == 0 ? json::parse(ran.out) : json();
+  }
+
+  std::string folder_;
+  pid_t pid_ = 0;
+};
+
+TEST_F(Trim, ReturnsWhatItPredicts) {
+  const json first = trim();
+  ASSERT_TRUE(first.is_object());
+  EXPECT_EQ(first["schema"], "heapspy.trim/1");
+  EXPECT_EQ(first["pid"], pid_);
+  EXPECT_EQ(first["method"], "recorder");
+  EXPECT_EQ(first["rss_source"], "snapshots");
+  const auto predicted = first["predicted_bytes"].get<std::int64_t>(), returned = first["returned_bytes"].get<std::int64_t>();
+  EXPECT_GE(predicted, 30 << 20);
+  EXPECT_NEAR(static_cast<double>(returned), static_cast<double>(predicted), 0.01 * static_cast<double>(predicted));
+  EXPECT_EQ(first["rss_before_bytes"].get<std::int64_t>() - first["rss_after_bytes"].get<std::int64_t>(), returned);
+  EXPECT_GT(first["duration_s"], 0);
+  ASSERT_FALSE(first["arenas"].empty());
+  EXPECT_EQ(first["arenas"][0]["kind"], "main");
+
+  const json again = trim();
+  EXPECT_LT(again["predicted_bytes"], 1 << 20);
+  EXPECT_LT(again["returned_bytes"], 1 << 20);
+}
+
+TEST_F(Trim, OfAProcessWhoseTraceWasDeletedPredictsNothingAndMeasuresTheRest) {
+  for (const auto& file : std::filesystem::directory_iterator(folder_)) std::filesystem::remove(file);
+  const Ran ran = heapspy({"trim", std::to_string(pid_), "--json", "--timeout", "120"});
+  if (ran.status == 4) GTEST_SKIP() << ran.err;  // /proc/PID/map_files needs rights of its own
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const json trimmed = json::parse(ran.out);
+  EXPECT_TRUE(trimmed["predicted_bytes"].is_null());
+  EXPECT_EQ(trimmed["rss_source"], "smaps_rollup");
+  EXPECT_GE(trimmed["returned_bytes"], 30 << 20);
+}
+
+TEST_F(Trim, WaitsForNobodyWhoIsStopped) {
+  ::kill(pid_, SIGSTOP);
+  int status = 0;
+  ASSERT_EQ(::waitpid(pid_, &status, WUNTRACED), pid_);
+  const Ran ran = heapspy({"trim", std::to_string(pid_)});
+  ::kill(pid_, SIGCONT);
+  EXPECT_EQ(ran.status, 4);
+  const std::string pid = std::to_string(pid_);
+  EXPECT_EQ(ran.err, "heapspy: process " + pid + " is stopped; let it go on with kill -CONT " + pid + "\n");
+}
+
+}  // namespace
+}  // namespace heapspy::cli_test
