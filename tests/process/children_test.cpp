@@ -100,6 +100,28 @@ TEST(Children, OfAPreforkServerFreeWhatTheyInherited) {
   EXPECT_EQ(children, 4);
 }
 
+TEST(Children, WriteTracesOfTheirOwnHoweverTheyCame) {
+  Recording run({.command = {victim("forks_rawly")}});
+  const Outcome& outcome = run.finish();
+  EXPECT_EQ(outcome.exit_status, 0) << outcome;
+  const report::Report parent = run.report_of(run.pid());
+  expect_whole(parent);
+  EXPECT_EQ(thread_named(parent, "t-parent").allocations, 20u);
+  EXPECT_EQ(parent.totals.frees, 0u);
+  std::istringstream pids(outcome.out);
+  int children = 0;
+  for (pid_t pid; pids >> pid; children++) {
+    SCOPED_TRACE(children);
+    const report::Report child = run.report_of(pid);
+    expect_whole(child);
+    EXPECT_EQ(child.totals.allocations, 10u);
+    EXPECT_EQ(child.totals.frees, 15u);
+    EXPECT_EQ(child.totals.inherited_frees, 5u);
+    EXPECT_EQ(child.totals.unknown_frees, 0u);
+  }
+  EXPECT_EQ(children, 3);
+}
+
 TEST(Children, AreNotFollowedWhenToldNotTo) {
   Recording run({.command = {victim("prefork")}, .environment = {{"HEAPSPY_CHILDREN", "none"}}});
   const Outcome& outcome = run.finish();

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_set>
 
@@ -23,9 +24,10 @@ TEST(Threads, FreesInExitDestructorsAreCountedExactly) {
     snprintf(name, sizeof name, "exits-%02d", i);
     SCOPED_TRACE(name);
     const report::ThreadReport thread = thread_named(report, name);
-    EXPECT_EQ(thread.allocations, 107u);
-    EXPECT_EQ(thread.frees, 107u);
-    EXPECT_EQ(thread.bytes_allocated, 100u * 40 + 7 * 100);
+    // One more, of 32 bytes, is libc's note of the thread_local.
+    EXPECT_EQ(thread.allocations, 108u);
+    EXPECT_EQ(thread.frees, 108u);
+    EXPECT_EQ(thread.bytes_allocated, 100u * 40 + 7 * 100 + 32);
     EXPECT_EQ(thread.live_bytes, 0u);
     EXPECT_EQ(thread.freed_by_others, 0u);
     EXPECT_TRUE(thread.end_s.has_value());
@@ -55,6 +57,56 @@ TEST(Threads, TenThousandShortOnesAreAllThereWithTheirNames) {
   EXPECT_GT(recorder_bytes, 0u);
   EXPECT_LE(recorder_bytes, 4u << 20);
   EXPECT_LE(report.trace.size_bytes, 10000u * 400);
+}
+
+TEST(Threads, ThatEndBehindEverybodysBackAreCountedExactly) {
+  Recording run({.command = {victim("raw_exits")}});
+  EXPECT_EQ(run.finish().exit_status, 0);
+  const report::Report report = run.report();
+  expect_whole(report);
+  int threads = 0;
+  for (const report::ThreadReport& thread : report.threads) {
+    if (thread.name != "t-raw") continue;
+    threads++;
+    EXPECT_EQ(thread.allocations, 10u);
+    EXPECT_EQ(thread.frees, 4u);
+    EXPECT_EQ(thread.live_bytes, 6u * 32);
+  }
+  EXPECT_EQ(threads, 300);
+}
+
+TEST(Threads, SixHundredAtOnceAreCountedExactly) {
+  Recording run({.command = {victim("many_threads")}});
+  EXPECT_EQ(run.finish().exit_status, 0);
+  const report::Report report = run.report();
+  expect_whole(report);
+  int threads = 0;
+  for (const report::ThreadReport& thread : report.threads) {
+    if (thread.name != "t-many") continue;
+    threads++;
+    EXPECT_EQ(thread.allocations, 50u);
+    EXPECT_EQ(thread.frees, 50u);
+    EXPECT_EQ(thread.bytes_allocated, 2000u);
+    EXPECT_EQ(thread.peak_live_bytes, 2000u);
+  }
+  EXPECT_EQ(threads, 600);
+  EXPECT_EQ(report.totals.unknown_frees, 0u);
+}
+
+TEST(Threads, KeepTheNameThatTheyEndWithWhoeverGaveIt) {
+  Recording run({.command = {victim("named_otherwise")}});
+  EXPECT_EQ(run.finish().exit_status, 0);
+  const report::Report report = run.report();
+  expect_whole(report);
+  for (const char* name : {"n-by-prctl", "n-by-proc", "n-by-other", "n-last", "\033[31m<b>\"\377\n"})
+    EXPECT_EQ(thread_named(report, name).allocations, 1u) << name;
+  // A name is data: JSON stays JSON, text shows no control character.
+  Recording json({.command = {heapspy_program(), "report", "--json", run.trace()}, .recorded = false});
+  EXPECT_EQ(json.finish().exit_status, 0);
+  EXPECT_TRUE(nlohmann::json::accept(json.finish().out));
+  Recording text({.command = {heapspy_program(), "report", run.trace()}, .recorded = false});
+  EXPECT_EQ(text.finish().exit_status, 0);
+  EXPECT_EQ(text.finish().out.find('\033'), std::string::npos);
 }
 
 TEST(Threads, ErrnoSurvivesEveryHook) {

@@ -1,6 +1,7 @@
 // A daemon: changes what it was told about itself when it has been recorded for a while, then makes 200 000 more events in the
 // thread that began ("t-daemon": 100 001 mallocs of 40 bytes, all freed) and 100 in a new thread ("t-later").
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,10 +22,18 @@ static int leave_root(void) {
   return chroot("jail") || chdir("/");
 }
 
+// Another file in the trace's place.
+static int replace_trace(void) {
+  if (rename("traces/fixed.hspy", "traces/moved")) return 1;
+  const int file = open("traces/fixed.hspy", O_WRONLY | O_CREAT | O_EXCL, 0600);
+  return write(file, "mine", 4) != 4 || close(file);
+}
+
 static int change(void) {
   if (!strcmp(what, "nothing")) return 0;
   if (!strcmp(what, "chdir")) return chdir("/");
   if (!strcmp(what, "chroot")) return leave_root();
+  if (!strcmp(what, "replace")) return replace_trace();
   if (!strcmp(what, "setuid")) return setuid(65534);
   if (!strcmp(what, "fsize")) return limit(RLIMIT_FSIZE, 300 << 10);
   if (!strcmp(what, "fsize0")) return limit(RLIMIT_FSIZE, 0);
