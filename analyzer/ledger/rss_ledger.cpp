@@ -153,14 +153,14 @@ class Builder {
                       "so free memory cannot be told from theirs",
                       unsplit_));
     if (moment_.heap.process.in_use_bytes && !moment_.heap.process.resident_bytes)
-      ledger.notes.push_back("of some of malloc's pages it is not known whether they are resident: they are in other");
+      ledger.notes.emplace_back("of some of malloc's pages it is not known whether they are resident: they are in other");
     const bool other_allocator = !moment_.heap.process.in_use_bytes && moment_.heap.process.live_blocks;
     if (other_allocator)
-      ledger.notes.push_back(
+      ledger.notes.emplace_back(
           "the allocator is not glibc's: malloc: live is what live blocks cover of resident pages, and the rest of the "
           "allocator's memory is in other");
     if (java_.jvm && !java_.heap_found)
-      ledger.notes.push_back("a Java heap was not recognised (it is neither below 32 GiB nor as large): it is in other");
+      ledger.notes.emplace_back("a Java heap was not recognised (it is neither below 32 GiB nor as large): it is in other");
     return ledger;
   }
 

@@ -77,6 +77,7 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
   if (options.at_seconds && !requested) {
     const trace::Tick tick = *options.at_seconds > 0 ? reader.clock().ticks(*options.at_seconds) : 0;
     Run run(reader, figures.facts, {}, nullptr, options.top_blocks, {});
+    run.timeline.choose_snapshots([](std::size_t) { return false; });
     run.timeline.run(tick);
     figures.moments.push_back(run.state.moment(Why::requested, tick));
   }
