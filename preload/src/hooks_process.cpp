@@ -103,6 +103,13 @@ HEAPSPY_EXPORT void _exit(int status) {
 }
 HEAPSPY_EXPORT void _Exit(int status) noexcept { _exit(status); }
 
+HEAPSPY_EXPORT void quick_exit(int status) noexcept {
+  static void (*next)(int);
+  end_trace(format::End::exit);
+  next_function(next, "quick_exit")(status);
+  __builtin_unreachable();
+}
+
 HEAPSPY_EXPORT int pthread_setname_np(pthread_t thread, const char* name) noexcept {
   static int (*next)(pthread_t, const char*);
   if (!next_function(next, "pthread_setname_np")) return ENOSYS;

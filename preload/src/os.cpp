@@ -103,6 +103,7 @@ long readlink(const char* path, char* to, size_t room) {
   return length;
 }
 long getdents(int fd, void* to, size_t bytes) { return call(SYS_getdents64, fd, word(to), word(bytes)); }
+long unlink(const char* path) { return call(SYS_unlinkat, AT_FDCWD, word(path), 0); }
 long getcwd(char* to, size_t room) { return call(SYS_getcwd, word(to), word(room)); }
 
 void* map_anonymous(size_t bytes) {

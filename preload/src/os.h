@@ -28,6 +28,7 @@ long stat(const char* path, struct stat* to);
 long fallocate(int fd, uint64_t at, uint64_t bytes);
 long readlink(const char* path, char* to, size_t room);
 long getdents(int fd, void* to, size_t bytes);
+long unlink(const char* path);
 long getcwd(char* to, size_t room);
 
 // Returns nullptr on failure.

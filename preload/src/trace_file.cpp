@@ -68,16 +68,22 @@ bool TraceFile::create(const char* path, uint32_t first_ring_bytes, Segment* fir
   header_ = nullptr;
   os::File file(os::open(path_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
   if (!file.ok()) return message::cannot_create_trace(path_, file.error()), false;
+  const bool begun = begin_in(file.fd(), first_ring_bytes, first);
+  if (!begun) os::unlink(path_);  // made by us (O_EXCL), and nothing is in it
+  return begun;
+}
+
+bool TraceFile::begin_in(int fd, uint32_t first_ring_bytes, Segment* first) {
   const uint64_t bytes = kPageBytes + segment_bytes(1, first_ring_bytes);
   struct stat status {};
-  long error = os::fstat(file.fd(), &status);
+  long error = os::fstat(fd, &status);
   if (!error)
     error = bytes > os::file_size_limit() ? -27 /* EFBIG; the write itself would raise SIGXFSZ */
-                                          : preallocate(file.fd(), 0, bytes);
+                                          : preallocate(fd, 0, bytes);
   if (error) return message::cannot_create_trace(path_, error), false;
   device_ = status.st_dev;
   inode_ = status.st_ino;
-  void* mapped = os::map_shared(file.fd(), 0, kPageBytes);
+  void* mapped = os::map_shared(fd, 0, kPageBytes);
   if (!mapped) return message::cannot_map_trace(path_, -19), false;
   // A forked child must not share the page; without this advice it would write into its parent's trace.
   if (os::failed(os::advise(mapped, kPageBytes, MADV_DONTFORK))) return message::no_fork_protection(), false;
@@ -87,7 +93,7 @@ bool TraceFile::create(const char* path, uint32_t first_ring_bytes, Segment* fir
   header->header_bytes = kPageBytes;
   header->append_at = bytes;
   header_ = header;
-  *first = map_segment(file.fd(), kPageBytes, 1, first_ring_bytes);
+  *first = map_segment(fd, kPageBytes, 1, first_ring_bytes);
   if (!first->staging) return message::cannot_map_trace(path_, -19), false;
   return true;
 }
@@ -162,6 +168,9 @@ bool TraceFile::append(ChunkHeader& header, Part payload, Part more) {
       {&header, sizeof header}, {const_cast<void*>(payload.data), payload.bytes}, {const_cast<void*>(more.data), more.bytes}};
   const long wrote = os::pwritev(file.fd(), parts, more.bytes ? 3 : 2, at);
   if (wrote == static_cast<long>(whole)) return true;
+  // What is counted as lost must not be read as well: a chunk that came out short loses its header.
+  static const ChunkHeader none{};
+  if (wrote > 0) os::pwrite(file.fd(), &none, sizeof none, at);
   failed(os::failed(wrote) ? stop_of(wrote) : Stop::no_space, os::failed(wrote) ? wrote : -28);
   return false;
 }

@@ -41,6 +41,7 @@ class TraceFile {
   const char* path() const { return path_; }
 
  private:
+  bool begin_in(int fd, uint32_t first_ring_bytes, Segment* first);
   long reopen();
   bool reserve(uint64_t bytes, uint64_t alignment, uint64_t* at);
   void failed(format::Stop stop, long error);
