@@ -104,7 +104,8 @@ void print_text(const Comparison& comparison, unsigned repeats) {
     not_in_effect = not_in_effect || !each.in_effect;
     for (const trial::Try& one : each.tries) sampled = sampled || one.run.method == trial::MemoryMethod::sampling;
   }
-  if (repeats > 1) fmt::print("Medians of {} runs each, settings in turn.\n", repeats);
+  fmt::print("{}", repeats > 1 ? fmt::format("Medians of {} runs each, settings in turn.\n", repeats)
+                               : "One run each: times differ by chance too, --repeat 5 tells.\n");
   fmt::print("Lock wait: seconds in futex waits of mutexes and of glibc's arena locks, over all threads, sampled.\n");
   if (not_in_effect)
     fmt::print("Not loaded: the program ignores LD_PRELOAD (static, setuid, or it cleared its environment).\n");
