@@ -22,8 +22,6 @@ const std::vector<AddCommand> kCommands = {
     add_record_command, add_report_command, add_diff_command, add_compare_command, add_trim_command, add_maps_command,
 };
 
-constexpr const char* kVersion = "0.1.0";  // of project() in CMakeLists.txt
-
 ExitStatus failed(ExitStatus status, std::string_view line) {
   say(line);
   return status;
@@ -39,7 +37,7 @@ std::string command_names(const CLI::App& app) {
 ExitStatus run(const std::vector<std::string>& arguments) {
   Invocation invocation;
   CLI::App app("Says where a Linux process's memory is, who holds it and what would give it back", "heapspy");
-  app.set_version_flag("--version", std::string("heapspy ") + kVersion);
+  app.set_version_flag("--version", "heapspy " HEAPSPY_VERSION);
   app.footer("Each command has its own --help with an example. Start with:\n  heapspy record java -jar app.jar");
   for (const auto add : kCommands) add(app, invocation);
 

@@ -83,7 +83,7 @@ void* help(void*) {
   Recorder& r = *recorder;
   Control& c = words();
   pthread_setname_np(pthread_self(), "heapspy");
-  std::atomic_ref<uint32_t>(c.listeners).store(1, std::memory_order_release);
+  if (options.control) std::atomic_ref<uint32_t>(c.listeners).store(1, std::memory_order_release);
   r.helper_runs.store(true, std::memory_order_release);
   // `asked` is the futex word for every reason to wake: threads of the process add to helper_snapshots and wake it.
   for (;;) {
@@ -96,9 +96,9 @@ void* help(void*) {
         r.helper_snapshots.fetch_and(~(1u << reason));
         snapshot::take(static_cast<SnapshotReason>(reason));
       }
-    serve();
+    serve_if_asked();
     const uint32_t seen = std::atomic_ref<uint32_t>(c.asked).load(std::memory_order_acquire);
-    if (seen != std::atomic_ref<uint32_t>(c.answered).load(std::memory_order_relaxed)) continue;
+    if (options.control && seen != std::atomic_ref<uint32_t>(c.answered).load(std::memory_order_relaxed)) continue;
     if ((r.helper_snapshots.load() & ~kMainEnded) != 0) continue;
     // A wake between the test and the wait would be missed, so the wait is bounded; it costs one wake-up a second.
     const timespec poll = wanted & kMainEnded ? timespec{0, 20000000} : timespec{1, 0};
