@@ -49,8 +49,8 @@ bool ThreadCursor::refill() {
   if (piece.gap) {
     carry_.clear();
     reallocs_.clear();  // their ends are lost
-    stamp_ = std::max(stamp_, piece.first_tick);
-  } else if (next_piece_ == 1) {
+    if (piece.first_tick <= settings_.latest) stamp_ = std::max(stamp_, piece.first_tick);
+  } else if (next_piece_ == 1 && piece.first_tick <= settings_.latest) {
     stamp_ = piece.first_tick;
   }
   reader_.read(piece, words_);
@@ -111,7 +111,8 @@ void ThreadCursor::fill(Batch& batch) {
     const std::uint64_t word = words_[word_];
     if (format::is_stamp(word)) {
       word_++;
-      stamp_ = std::max(stamp_, word >> format::kTickShift);
+      if (const Tick tick = (word & ~format::kLapBit) >> format::kTickShift; tick <= settings_.latest)
+        stamp_ = std::max(stamp_, tick);
       if (batch.events.empty()) {
         batch.low = stamp_;
         continue;

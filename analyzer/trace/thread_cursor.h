@@ -50,14 +50,15 @@ struct Batch {
 };
 
 // How the streams of this trace tell time.
+inline constexpr Tick kEndless = ~Tick{0};
+
 struct CursorSettings {
   format::Clock clock = format::Clock::stamp;
-  Tick usual_step = 100;  // between events, before anything is known
-  Tick last_window = 0;   // length of the window of a stream's last batch; 0: endless
-  Tick exact_window = 0;  // clock=event: how far two threads' clocks may disagree
+  Tick usual_step = 100;   // between events, before anything is known
+  Tick last_window = 0;    // length of the window of a stream's last batch; 0: endless
+  Tick exact_window = 0;   // clock=event: how far two threads' clocks may disagree
+  Tick latest = kEndless;  // stamps beyond this are damage
 };
-
-inline constexpr Tick kEndless = ~Tick{0};
 
 class ThreadCursor {
  public:

@@ -34,6 +34,9 @@ constexpr double kUsualStepSeconds = 115e-9;
 constexpr double kLastWindowSeconds = 0.1;
 // What two CPUs' clocks may differ by, generously.
 constexpr double kClockSkewSeconds = 1e-6;
+// How far beyond the latest time that is known from elsewhere a stamp may lie: the recorder notes the time in the header
+// every 10 ms of activity.
+constexpr double kLatestMarginSeconds = 60;
 // Stamps this far apart mean that interruptions are stamped (format/layout.h, events_per_stamp).
 constexpr std::uint32_t kEventsPerStampWithNotice = 32;
 
@@ -139,6 +142,7 @@ struct Timeline::State {
     cursor_settings.exact_window = std::max<Tick>(clock.ticks(kClockSkewSeconds), 1);
     if (trace.header().events_per_stamp >= kEventsPerStampWithNotice)
       cursor_settings.last_window = clock.ticks(kLastWindowSeconds);
+    cursor_settings.latest = add(latest_known(trace), clock.ticks(kLatestMarginSeconds));
     lanes.resize(trace.threads().size());
     for (LaneIndex i = 0; i < trace.threads().size(); i++) {
       const ThreadStream& stream = trace.threads()[i];
@@ -148,6 +152,16 @@ struct Timeline::State {
     std::stable_sort(starts.begin(), starts.end(), [&](LaneIndex left, LaneIndex right) { return start(left) < start(right); });
     find_next_start();
     if (trace.snapshots()) next_snapshot_tick = trace.snapshot_tick(0);
+  }
+
+  // From the headers of file and chunks, not from words that may be damaged.
+  static Tick latest_known(const Reader& trace) {
+    Tick latest = std::max(trace.header().pairs[1].tick, trace.header().end_tick);
+    for (const ThreadStream& stream : trace.threads())
+      for (const StreamPiece& piece : stream.pieces)
+        if (!piece.in_ring) latest = std::max(latest, piece.first_tick);
+    if (trace.snapshots()) latest = std::max(latest, trace.snapshot_tick(trace.snapshots() - 1));
+    return latest;
   }
 
   static BlockLives::Settings lives_settings(const Reader& trace) {

@@ -386,6 +386,16 @@ TEST(Timeline, MakesTheSameOfTheSameTrace) {
   EXPECT_EQ(Played(program.trace, true).log.lines, Played(program.trace, true).log.lines);
 }
 
+TEST(Timeline, TakesAStampFarBeyondTheEndForDamage) {
+  TraceBuilder trace;
+  trace.header().end_tick = 3000;
+  trace.header().pairs[1] = {3000, trace.header().origin + 3000};
+  trace.bare_thread(100).stamp(1000).malloc(0x1000, 1).stamp(1ull << 54).malloc(0x2000, 2).stamp(2000).malloc(0x3000, 3);
+  const Played run(trace, true);
+  EXPECT_EQ(run.counts.last_tick, 2000u);
+  EXPECT_EQ(run.live.size(), 3u);
+}
+
 // ---- many threads ------------------------------------------------------------------------------------------------
 TEST(Timeline, FollowsTenThousandShortThreads) {
   TraceBuilder trace;
