@@ -11,7 +11,7 @@ using process::MappingKind;
 
 constexpr std::uint64_t kCompressedEnd = 32ull << 30;
 constexpr std::uint64_t kNodeBytes = 64ull << 20, kRootChunkBytes = 4ull << 20;
-constexpr std::uint64_t kClassSpaceReach = 4ull << 30;  // archive and class space share one range of 32-bit pointers
+constexpr std::uint64_t kClassSpaceAlignment = 16ull << 20, kClassSpaceBytes = 1ull << 30;  // CompressedClassSpaceSize
 
 bool unnamed_memory(const Mapping& m, MappingKind kind) {
   return m.name.empty() && (kind == MappingKind::anonymous || kind == MappingKind::reserved);
@@ -29,23 +29,42 @@ class Finder {
       if (slash != std::string::npos && m.name.compare(slash + 1, 9, "libjvm.so") == 0) result_.jvm = true;
     }
     if (!result_.jvm) return std::move(result_);
+    for (std::size_t i = 0; i < mappings_.size(); i++)
+      if (is_archive(i) && holds_classes(i)) adjoining_archive(i);
     for (std::size_t i = 0; i < mappings_.size(); i++) look_at(i);
     for (std::size_t i = 0; i < mappings_.size(); i++)
-      if (mappings_[i].name.ends_with(".jsa")) adjoining_archive(i);
+      if (is_archive(i)) claim_archive(i);
     for (std::size_t i = 0; i < mappings_.size(); i++) metaspace_node(i);
     if (!result_.heap_found) uncompressed_heap();
     return std::move(result_);
   }
 
  private:
+  bool is_archive(std::size_t i) const { return mappings_[i].name.ends_with(".jsa"); }
+
+  // An archive's classes come first in its file; its objects, mapped into the heap, later.
+  bool holds_classes(std::size_t archive) const {
+    return std::none_of(mappings_.begin(), mappings_.end(), [&](const Mapping& m) {
+      return m.name == mappings_[archive].name && m.file_offset < mappings_[archive].file_offset;
+    });
+  }
+
   void look_at(std::size_t i) {
     const Mapping& m = mappings_[i];
+    if (result_.regions[i] != JavaRegion::none) return;
     if (m.name.starts_with("/memfd:java_heap") || (unnamed_memory(m, kinds_[i]) && m.end <= kCompressedEnd && !m.execute)) {
       result_.regions[i] = JavaRegion::heap;
       if (m.rss_bytes) result_.heap_found = true;
-    } else if (kinds_[i] == MappingKind::executable_anonymous || m.name.ends_with(".jsa")) {
+    } else if (kinds_[i] == MappingKind::executable_anonymous) {
       result_.regions[i] = JavaRegion::code;
     }
+  }
+
+  void claim_archive(std::size_t i) {
+    const bool after_heap = i > 0 && joins(i - 1, i) && result_.regions[i - 1] == JavaRegion::heap;
+    const bool before_heap = i + 1 < mappings_.size() && joins(i, i + 1) && result_.regions[i + 1] == JavaRegion::heap;
+    const bool objects = (after_heap || before_heap) && !holds_classes(i);
+    result_.regions[i] = objects ? JavaRegion::heap : JavaRegion::code;
   }
 
   void claim(std::size_t i) {
@@ -55,7 +74,8 @@ class Finder {
   bool joins(std::size_t lower, std::size_t upper) const { return mappings_[lower].end == mappings_[upper].start; }
 
   void adjoining_archive(std::size_t archive) {
-    const std::uint64_t limit = mappings_[archive].start + kClassSpaceReach;
+    const std::uint64_t archive_end = (mappings_[archive].end + kClassSpaceAlignment - 1) & ~(kClassSpaceAlignment - 1);
+    const std::uint64_t limit = archive_end + kClassSpaceBytes;
     for (std::size_t i = archive + 1; i < mappings_.size() && joins(i - 1, i) && mappings_[i].end <= limit; i++) {
       if (!unnamed_memory(mappings_[i], kinds_[i])) break;
       claim(i);

@@ -21,9 +21,10 @@ struct JavaRegions {
 //   heap   ZGC's memfd "java_heap"; or private memory below 32 GiB, where HotSpot puts a heap with compressed pointers
 //          (CompressedOops: heap end at most 32 GiB) and neither brk nor mmap put anything else on x86-64; failing both, a
 //          reservation of 32 GiB or more that is nothing else
+//          a class archive's objects, mapped into it
 //   code   executable anonymous memory (the code cache); class archives (.jsa); the anonymous memory that adjoins an
-//          archive without a gap (compressed class space, metaspace); reservations of metaspace elsewhere: 64 MiB, aligned
-//          to 4 MiB, that are no arena of glibc (memory/metaspace: VirtualSpaceNode and root chunks)
+//          archive's classes without a gap (compressed class space of the default 1 GiB, metaspace); reservations of metaspace
+//          elsewhere: 64 MiB, aligned to 4 MiB, that are no arena of glibc (memory/metaspace: VirtualSpaceNode and root chunks)
 JavaRegions java_regions(std::span<const process::Mapping> mappings, std::span<const process::MappingKind> kinds);
 
 }  // namespace heapspy::ledger

@@ -189,6 +189,26 @@ TEST_F(Jvm, SaysSoWhenTheHeapIsNotRecognised) {
   EXPECT_NE(ledger.notes[0].find("Java heap"), std::string::npos);
 }
 
+TEST_F(Jvm, AnArchiveBelowTheHeapDoesNotTakeItNorGiveItsObjects) {  // as JDK 25 lays it out
+  moment = Moment();
+  trace::Mapping classes = file(0xf001000, 0xfd95000, 300 * kPage, "/usr/lib/jvm/lib/server/classes.jsa", 9);
+  classes.file_offset = 0x1000;
+  add(moment, classes);
+  none(0xfd95000, 0x10000000);
+  add(moment, mapping(0x10000000, 0x10140000, 40 * kPage));
+  none(0x10140000, 0x50000000);
+  add(moment, mapping(0x50000000, 0xffe00000, 1000 * kPage));  // a heap right behind the class space
+  trace::Mapping objects = file(0xffe00000, 0xfff24000, 7 * kPage, "/usr/lib/jvm/lib/server/classes.jsa", 9);
+  objects.file_offset = 0xd95000;
+  add(moment, objects);
+  add(moment, mapping(0xfff24000, 0x100000000, 5 * kPage));
+  add(moment, file(0x7fda35c6e000, 0x7fda35cd3000, 60 * kPage, "/usr/lib/jvm/lib/server/libjvm.so", 10));
+  const RssLedger ledger = ledger::rss_ledger(moment);
+  EXPECT_EQ(ledger.bytes(PartKind::java_heap), 1012 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::java_code), 340 * kPage);
+  expect_sum(ledger);
+}
+
 TEST_F(Jvm, AHeapTooLargeForCompressedPointersIsFoundBySize) {
   moment.mappings.erase(moment.mappings.begin());
   add(moment, mapping(0x7fe000000000, 0x7fe200000000, 1000 * kPage));
