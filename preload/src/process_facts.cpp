@@ -118,19 +118,6 @@ void trace_path(char* to, size_t room, uint64_t start_realtime_ns) {
   }
 }
 
-uint64_t start_jiffies() {
-  char* text = scratch_;
-  os::read_file("/proc/self/stat", text, sizeof scratch_);
-  const char* at = text;
-  for (const char* scan = text; *scan; scan++)
-    if (*scan == ')') at = scan + 1;  // the command's name may hold anything, even spaces and parentheses
-  for (int field = 2; *at && field < 22; at++)
-    if (*at == ' ') field++;
-  uint64_t value = 0;
-  for (; *at >= '0' && *at <= '9'; at++) value = value * 10 + static_cast<uint64_t>(*at - '0');
-  return value;
-}
-
 void append_to(TraceFile& file) {
   constexpr size_t kRoom = 512 << 10;
   TaggedPayload payload(kRoom);

@@ -18,7 +18,6 @@ bool remember_out(const char* pattern);
 // The pattern with %p %n %h %t %% filled in for this process.
 void trace_path(char* to, size_t room, uint64_t start_realtime_ns);
 
-uint64_t start_jiffies();  // field 22 of /proc/self/stat
 void append_to(TraceFile& file);
 
 }  // namespace heapspy::process_facts

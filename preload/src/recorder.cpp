@@ -291,7 +291,6 @@ void begin_trace(bool forked) {
   header.forked = forked;
   header.origin = r.clock.origin();
   header.start_realtime_ns = realtime;
-  header.start_jiffies = process_facts::start_jiffies();
   header.pairs[0] = {0, monotonic};
   header.max_bytes = options.max_bytes;
   header.events_per_stamp = options.clock == Clock::event ? 1 : rseq_works ? kWordsPerStamp : kWordsPerStampWithoutRseq;

@@ -21,7 +21,9 @@ struct Recorder {
   Lock snapshot_lock;
   std::atomic<uint64_t> next_upkeep_tick;   // when RSS is looked at again
   std::atomic<uint64_t> highest_rss_bytes;  // of the last snapshot at a peak
-  std::atomic<uint64_t> next_interval_ns;   // snapshot_every_ns: when the next one is due, CLOCK_MONOTONIC
+  std::atomic<uint64_t> last_snapshot_end;  // ticks
+  std::atomic<uint64_t> last_snapshot_took;
+  std::atomic<uint64_t> next_interval_ns;  // snapshot_every_ns: when the next one is due, CLOCK_MONOTONIC
   std::atomic<bool> helper_asked_for;
   std::atomic<bool> helper_runs;
   std::atomic<uint32_t> helper_snapshots;  // bit i: a snapshot for reason i is wanted from the helper

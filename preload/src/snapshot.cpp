@@ -119,12 +119,16 @@ void add_thread_names(TaggedPayload& payload) {
       if (*name < '0' || *name > '9') continue;
       ThreadRecord record{};
       for (const char* digit = name; *digit; digit++) record.tid = record.tid * 10 + static_cast<uint32_t>(*digit - '0');
-      char path[64];
-      Text(path, sizeof path).add("/proc/self/task/").add(name).add("/comm");
-      char comm[32];
-      size_t n = os::read_file(path, comm, sizeof comm);
-      if (n && comm[n - 1] == '\n') n--;
-      for (size_t i = 0; i < n && i < 15; i++) record.name[i] = comm[i];
+      if (record.tid == static_cast<uint32_t>(os::tid())) {
+        os::thread_name(record.name);
+      } else {
+        char path[64];
+        Text(path, sizeof path).add("/proc/self/task/").add(name).add("/comm");
+        char comm[32];
+        size_t n = os::read_file(path, comm, sizeof comm);
+        if (n && comm[n - 1] == '\n') n--;
+        for (size_t i = 0; i < n && i < 15; i++) record.name[i] = comm[i];
+      }
       payload.append(&record, sizeof record);
     }
   }
@@ -238,27 +242,38 @@ void take(SnapshotReason reason) {
       payload.begin(static_cast<uint32_t>(SnapshotTag::status_text));
       payload.append_file("/proc/self/status", 8192);
       payload.end();
-      payload.begin(static_cast<uint32_t>(SnapshotTag::cgroup_text));
-      add_cgroup(payload);
-      payload.end();
+      // A small process's cgroup says nothing about it, and four files of cgroupfs cost as much as its whole smaps.
+      if (stored_info->rss_bytes >= kLeastPeak) {
+        payload.begin(static_cast<uint32_t>(SnapshotTag::cgroup_text));
+        add_cgroup(payload);
+        payload.end();
+      }
       ChunkHeader chunk{};
       chunk.kind = ChunkKind::snapshot;
       chunk.first_tick = stored_info->begin_tick;
       r.file.append(chunk, {payload.data(), payload.bytes()});
+      const uint64_t end = r.clock.now();
+      r.last_snapshot_end.store(end, std::memory_order_relaxed);
+      r.last_snapshot_took.store(end - info.begin_tick, std::memory_order_relaxed);
     }
   }
   r.snapshot_lock.unlock();
 }
 
+// A large process's picture takes tens of milliseconds. Whatever was asked for, looking for a peak costs at most a quarter of
+// the time, and the interval a tenth.
 void take_if_due() {
   Recorder& r = *recorder;
-  if (options.snapshot_at_peak) {
+  const uint64_t now_tick = r.clock.now();
+  const uint64_t last_end = r.last_snapshot_end.load(std::memory_order_relaxed);
+  const uint64_t last_took = r.last_snapshot_took.load(std::memory_order_relaxed);
+  if (options.snapshot_at_peak && now_tick >= last_end + 3 * last_took) {
     const uint64_t rss = rss_now();
     uint64_t highest = r.highest_rss_bytes.load(std::memory_order_relaxed);
     if (rss >= kLeastPeak && rss >= highest + highest / 20 && r.highest_rss_bytes.compare_exchange_strong(highest, rss))
       order(SnapshotReason::peak);
   }
-  if (options.snapshot_every_ns) {
+  if (options.snapshot_every_ns && now_tick >= last_end + 9 * last_took) {
     const uint64_t now = os::clock_ns(CLOCK_MONOTONIC);
     uint64_t due = r.next_interval_ns.load(std::memory_order_relaxed);
     if (now >= due && r.next_interval_ns.compare_exchange_strong(due, now + options.snapshot_every_ns) && due)

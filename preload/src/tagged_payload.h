@@ -61,11 +61,8 @@ class TaggedPayload {
     return at;
   }
 
-  // Gives the last bytes of an extend() back.
-  void shrink(size_t bytes) {
-    bytes_ -= bytes;
-    __builtin_memset(data() + bytes_, 0, bytes);
-  }
+  // Gives the last bytes of an extend() back, which nobody has written.
+  void shrink(size_t bytes) { bytes_ -= bytes; }
 
  private:
   os::GrowingMemory memory_;

@@ -13,6 +13,9 @@ using namespace format;
 
 namespace {
 
+// 16 MiB of rings at most, whatever the number of threads; the others go on in their small ones.
+constexpr uint32_t kMostWholeRings = 256;
+
 // Events that words stand for: what is lost is counted in events.
 uint64_t count_events(const ThreadState& thread, uint64_t from, uint64_t to) {
   uint64_t events = 0;
@@ -79,6 +82,7 @@ Slot* ThreadRegistry::free_slot(bool small) {
     if (more < 1) more = 1;
     if (more > kMaxSlots) more = kMaxSlots;
     if (!small && more > 16) more = 16;
+    if (!small && large_slots_ >= kMostWholeRings) return nullptr;
     if (!add_slots(recorder->file.add_segment(more, static_cast<uint32_t>(8 * (small ? kSmallRingWords : kRingWords)))))
       return nullptr;
   }
