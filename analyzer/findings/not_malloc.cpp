@@ -19,6 +19,8 @@ std::optional<Finding> not_malloc(const Facts& facts) {
   const PartFacts* largest = nullptr;
   for (const PartFacts& part : facts.parts) {
     if (part.kind != PartKind::other) continue;
+    // What another allocator keeps has no part of its own: it is in the part without a name.
+    if (!facts.glibc && part.name == "other") continue;
     bytes += part.bytes;
     if (!largest || part.bytes > largest->bytes) largest = &part;
   }

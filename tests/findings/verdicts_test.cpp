@@ -273,6 +273,14 @@ TEST(Verdicts, MostOfRssOutsideMallocIsNamedByItsLargestPart) {
             "changes it.");
 }
 
+// What another allocator keeps has no part of its own, so it cannot be called "not malloc's".
+TEST(Verdicts, WhatAnotherAllocatorKeepsIsNotCalledNotMallocs) {
+  Facts facts = process(300 * kMiB);
+  facts.glibc = false;
+  facts.parts = {{"other", PartKind::other, 290 * kMiB}};
+  EXPECT_THAT(kinds(judge(facts)), IsEmpty());
+}
+
 TEST(Verdicts, ASmallProcessOfLibrariesOnlyIsNoFinding) {
   Facts facts = process(3 * kMiB);
   facts.parts = {{"malloc: live", PartKind::malloc, 100'000}, {"libraries and files", PartKind::other, 2 * kMiB}};
