@@ -308,8 +308,9 @@ void end_trace(End how) {
   FileHeader& header = recorder->file.header();
   // The child of a vfork shares this memory and calls _exit too.
   if (header.pid != static_cast<uint32_t>(os::pid()) || header.end == static_cast<uint32_t>(how)) return;
+  const bool interrupted_ourselves = tls.state->life == Life::shut;  // a signal handler that ends the process
   Shut shut;
-  if (options.snapshot_at_exit && how == End::exit) snapshot::take(SnapshotReason::exit);
+  if (!interrupted_ourselves && options.snapshot_at_exit && how == End::exit) snapshot::take(SnapshotReason::exit);
   note_clocks();
   header.end_tick = recorder->clock.now();
   std::atomic_ref<uint32_t>(header.end).store(static_cast<uint32_t>(how), std::memory_order_release);

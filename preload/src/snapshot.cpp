@@ -198,7 +198,9 @@ void order(SnapshotReason reason) {
 
 void take(SnapshotReason reason) {
   Recorder& r = *recorder;
-  if (!r.snapshot_lock.try_lock()) return;
+  // The last picture is worth a wait for another that is being taken; a second one of the same moment is not.
+  constexpr int kPatienceMs = 2000;
+  if (reason == SnapshotReason::exit ? !r.snapshot_lock.lock_within(kPatienceMs) : !r.snapshot_lock.try_lock()) return;
   {
     os::SignalsBlocked blocked;
     TaggedPayload payload(kRoom);
