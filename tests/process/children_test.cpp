@@ -144,6 +144,29 @@ TEST(Children, OfVforkAndPosixSpawnWriteNothing) {
   EXPECT_TRUE(thread.end_s.has_value());
 }
 
+TEST(Children, OfAJvmThroughItsLauncherAreRecordedAndTheJvmIsUnchanged) {
+  if (installed("java").empty() || installed("javac").empty()) GTEST_SKIP() << "no JDK is installed";
+  const Compared compared = expect_unchanged(
+      {.command = {installed("java"), "-Xmx64m", "-XX:+UseSerialGC", victim_source("Spawns.java"), victim("says")},
+       .limit_s = 90});
+  EXPECT_TRUE(compared.plain.out.ends_with("0 child 11\ndone\n")) << compared.plain;
+  int children = 0;
+  for (const report::Report& report : compared.recording->reports()) {
+    SCOPED_TRACE(report.process.exe);
+    expect_whole(report);
+    EXPECT_EQ(report.totals.unknown_frees, 0u);
+    if (says(report)) {
+      children++;
+      expect_says(report);
+    } else if (static_cast<pid_t>(report.process.pid) == compared.recording->pid()) {
+      std::uint64_t deflating = 0;
+      for (const report::ThreadReport& thread : report.threads) deflating += thread.name.starts_with("deflating-threa");
+      EXPECT_EQ(deflating, 8u);
+    }
+  }
+  EXPECT_EQ(children, 12);
+}
+
 TEST(Children, EveryLinkOfAnExecChainHasItsTrace) {
   Recording run({.command = {victim("execs_itself"), "40"}});
   const Outcome& outcome = run.finish();

@@ -86,6 +86,23 @@ TEST_P(OtherAllocator, BeneathTheRecorderIsNamedAndCountedExactly) {
   expect_known(report);
 }
 
+TEST_P(OtherAllocator, IsNotDescribedAsIfItWereGlibc) {
+  Recording run({.command = {victim("grows_and_shrinks")}, .preload_beneath = {library}});
+  EXPECT_EQ(run.finish().exit_status, 0);
+  const report::Report report = run.report();
+  expect_whole(report);
+  ASSERT_FALSE(report.arenas.empty());
+  for (const report::ArenaReport& arena : report.arenas) {
+    EXPECT_EQ(arena.kind, "other");
+    EXPECT_FALSE(arena.system_bytes.has_value());
+    EXPECT_FALSE(arena.trimmable_bytes.has_value());
+  }
+  // What the allocator keeps is not known, so nothing is said about it, nor that it is somebody else's.
+  for (const findings::Finding& finding : report.findings)
+    for (const char* kind : {"retained", "pinned", "plug", "arena_growth", "secondary_tops", "not_malloc"})
+      EXPECT_NE(finding.kind, kind) << finding.text;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     KnownCounts, OtherAllocator,
     testing::Values(std::pair{"jemalloc", std::vector<std::string>{"libjemalloc.so.2"}},

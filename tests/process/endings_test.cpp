@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <ostream>
 #include <random>
 
 #include "tests/process/recording.h"
@@ -20,6 +21,8 @@ struct Ending {
   int exit_status, signal;
   const char* end;
 };
+
+void PrintTo(const Ending& ending, std::ostream* to) { *to << ending.how; }
 
 class EveryEnding : public testing::TestWithParam<Ending> {};
 
@@ -47,6 +50,20 @@ INSTANTIATE_TEST_SUITE_P(Endings, EveryEnding,
                                          Ending{"SIGKILL", -1, SIGKILL, "killed"}, Ending{"SIGTERM", -1, SIGTERM, "killed"},
                                          Ending{"SIGSEGV", -1, SIGSEGV, "killed"}, Ending{"stack", -1, SIGSEGV, "killed"}),
                          [](const auto& test) { return std::string(test.param.how); });
+
+TEST(Endings, AmidAllocationsOfOtherThreadsAreReadable) {
+  for (int i = 0; i < 20; i++) {
+    Recording run({.command = {victim("exits_amid")}, .limit_s = 30});
+    const Outcome& outcome = run.finish();
+    EXPECT_EQ(outcome.exit_status, 5) << outcome;
+    EXPECT_EQ(outcome.out + outcome.err, "");
+    const report::Report report = run.report();
+    expect_whole(report);
+    EXPECT_EQ(report.process.end, "exit");
+    EXPECT_EQ(report.totals.unknown_frees, 0u);
+    EXPECT_GE(report.threads.size(), 9u);
+  }
+}
 
 // The program's own counts, in a file that it maps; they outlive it.
 class CallsThatReturned {

@@ -263,6 +263,7 @@ void expect_whole(const report::Report& report) {
 
 std::string victim(const std::string& name) { return std::string(HEAPSPY_VICTIMS) + "/" + name; }
 std::string victim_library(const std::string& name) { return std::string(HEAPSPY_VICTIMS) + "/lib" + name + ".so"; }
+std::string victim_source(const std::string& name) { return std::string(HEAPSPY_VICTIM_SOURCES) + "/" + name; }
 std::string recorder_library() { return HEAPSPY_RECORDER; }
 std::string heapspy_program() { return HEAPSPY_PROGRAM; }
 

@@ -106,6 +106,7 @@ void expect_whole(const report::Report&);
 // Paths from the build.
 std::string victim(const std::string& name);
 std::string victim_library(const std::string& name);  // "x" is libx.so
+std::string victim_source(const std::string& name);   // "Spawns.java"
 std::string recorder_library();
 std::string heapspy_program();
 

@@ -131,6 +131,17 @@ TEST(Trim, OfAProgramThatRefusesControlGivesUp) {
   EXPECT_EQ(snapshots_for(trace::Reader(run.trace()), SnapshotReason::before_trim), 0u);
 }
 
+TEST(Trim, OfAProgramWithAnotherAllocatorSaysSo) {
+  const std::string library = installed_library({"libjemalloc.so.2"});
+  if (library.empty()) GTEST_SKIP() << "jemalloc is not installed";
+  Recording run({.command = {victim("holds_trimmable"), "loop"}, .preload_beneath = {library}, .talks = true});
+  ASSERT_EQ(run.read_line(), "ready");
+  const Outcome outcome = trim(run.pid(), {"--timeout", "30"});
+  EXPECT_EQ(outcome.exit_status, 4);
+  EXPECT_THAT(outcome.err, testing::MatchesRegex("heapspy: process [0-9]+ allocates with jemalloc[^\n]*\n"));
+  EXPECT_EQ(run.finish().exit_status, 0);
+}
+
 TEST(Trim, OfAProgramWithoutTheRecorderSaysSo) {
   Recording run({.command = {victim("holds_trimmable"), "loop"}, .recorded = false, .talks = true});
   ASSERT_EQ(run.read_line(), "ready");

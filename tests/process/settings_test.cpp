@@ -67,6 +67,8 @@ struct BadSetting {
   const char *name, *value, *accepted;
 };
 
+void PrintTo(const BadSetting& bad, std::ostream* to) { *to << bad.name; }
+
 class EverySetting : public testing::TestWithParam<BadSetting> {};
 
 TEST_P(EverySetting, ThatCannotBeReadIsNamedInOneLineAndTheProgramRunsOn) {

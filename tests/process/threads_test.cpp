@@ -93,6 +93,13 @@ TEST(Threads, SixHundredAtOnceAreCountedExactly) {
   EXPECT_EQ(report.totals.unknown_frees, 0u);
 }
 
+TEST(Threads, ThatAreManyAndBusyCostNoMoreThan32MiB) {
+  const Compared compared = expect_unchanged({.command = {victim("many_threads"), "4000"}});
+  EXPECT_EQ(compared.plain.exit_status, 0);
+  expect_whole(compared.recording->report());
+  EXPECT_LE(compared.recording->peak_rss_bytes(), compared.plain_peak_rss_bytes + (32u << 20));
+}
+
 TEST(Threads, KeepTheNameThatTheyEndWithWhoeverGaveIt) {
   Recording run({.command = {victim("named_otherwise")}});
   EXPECT_EQ(run.finish().exit_status, 0);
