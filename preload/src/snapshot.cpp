@@ -7,10 +7,10 @@
 #include <time.h>
 
 #include "control.h"
+#include "mapping_scan.h"
 #include "next_allocator.h"
 #include "os.h"
 #include "recorder.h"
-#include "smaps_scan.h"
 #include "tagged_payload.h"
 #include "text.h"
 
@@ -196,6 +196,57 @@ void order(SnapshotReason reason) {
 
 }  // namespace
 
+namespace {
+
+// Mappings, residency and heaps first and together: they must fit each other.
+void write_picture(SnapshotReason reason, TaggedPayload& payload) {
+  Recorder& r = *recorder;
+  SnapshotInfo info{};
+  info.begin_tick = r.clock.now();
+  info.reason = reason;
+  info.brk_known = 1;
+  info.brk_end = os::brk_end();
+  payload.add(static_cast<uint32_t>(SnapshotTag::info), &info, sizeof info);
+  auto* stored_info = reinterpret_cast<SnapshotInfo*>(payload.data() + sizeof(TaggedItem));
+
+  os::File pagemap_file(os::open("/proc/self/pagemap", O_RDONLY));
+  const int pagemap = pagemap_file.ok() ? pagemap_file.fd() : -1;
+  payload.begin(static_cast<uint32_t>(SnapshotTag::mappings));
+  const uint64_t from = payload.bytes();
+  stored_info->rss_bytes = mapping_scan::append_mappings(pagemap, payload);
+  const uint64_t to = payload.bytes();
+  payload.end();
+  payload.begin(static_cast<uint32_t>(SnapshotTag::residency));
+  mapping_scan::for_each(payload, from, to, [&](const MappingRecord& mapping) {
+    if (can_hold_blocks(mapping)) add_residency(payload, pagemap, mapping);
+  });
+  payload.end();
+  if (allocator_is_glibc()) {
+    payload.begin(static_cast<uint32_t>(SnapshotTag::heaps));
+    const ArenaLayout layout = arena_layout();
+    mapping_scan::for_each(payload, from, to, [&](const MappingRecord& mapping) {
+      if (can_hold_blocks(mapping)) add_heaps_in(payload, mapping, layout);
+    });
+    payload.end();
+  }
+  stored_info->end_tick = r.clock.now();
+  stored_info->recorder_bytes = r.threads.private_bytes() + align_up(sizeof(Recorder), 4096) + align_up(to, 4096);
+
+  payload.begin(static_cast<uint32_t>(SnapshotTag::threads));
+  add_thread_names(payload);
+  payload.end();
+  payload.begin(static_cast<uint32_t>(SnapshotTag::status_text));
+  payload.append_file("/proc/self/status", 8192);
+  payload.end();
+  // A small process's cgroup says nothing about it, and four files of cgroupfs cost as much as all the rest.
+  if (stored_info->rss_bytes < kLeastPeak) return;
+  payload.begin(static_cast<uint32_t>(SnapshotTag::cgroup_text));
+  add_cgroup(payload);
+  payload.end();
+}
+
+}  // namespace
+
 void take(SnapshotReason reason) {
   Recorder& r = *recorder;
   // The last picture is worth a wait for another that is being taken; a second one of the same moment is not.
@@ -203,61 +254,18 @@ void take(SnapshotReason reason) {
   if (reason == SnapshotReason::exit ? !r.snapshot_lock.lock_within(kPatienceMs) : !r.snapshot_lock.try_lock()) return;
   {
     os::SignalsBlocked blocked;
+    const uint64_t begin = r.clock.now();
     TaggedPayload payload(kRoom);
-    os::File smaps(os::open("/proc/self/smaps", O_RDONLY));
-    if (payload.ok() && smaps.ok()) {
-      SnapshotInfo info{};
-      info.begin_tick = r.clock.now();
-      info.reason = reason;
-      info.brk_known = 1;
-      info.brk_end = os::brk_end();
-      payload.add(static_cast<uint32_t>(SnapshotTag::info), &info, sizeof info);
-      auto* stored_info = reinterpret_cast<SnapshotInfo*>(payload.data() + sizeof(TaggedItem));
-
-      // Residency right after the mappings that it belongs to: the two are read microseconds apart.
-      payload.begin(static_cast<uint32_t>(SnapshotTag::mappings));
-      const uint64_t mappings_from = payload.bytes();
-      stored_info->rss_bytes = smaps_scan::append_mappings(smaps.fd(), payload);
-      const uint64_t mappings_to = payload.bytes();
-      payload.end();
-      payload.begin(static_cast<uint32_t>(SnapshotTag::residency));
-      {
-        os::File pagemap(os::open("/proc/self/pagemap", O_RDONLY));
-        smaps_scan::for_each(payload, mappings_from, mappings_to, [&](const MappingRecord& mapping) {
-          if (can_hold_blocks(mapping)) add_residency(payload, pagemap.ok() ? pagemap.fd() : -1, mapping);
-        });
-      }
-      payload.end();
-      if (allocator_is_glibc()) {
-        payload.begin(static_cast<uint32_t>(SnapshotTag::heaps));
-        const ArenaLayout layout = arena_layout();
-        smaps_scan::for_each(payload, mappings_from, mappings_to, [&](const MappingRecord& mapping) {
-          if (can_hold_blocks(mapping)) add_heaps_in(payload, mapping, layout);
-        });
-        payload.end();
-      }
-      stored_info->end_tick = r.clock.now();
-      stored_info->recorder_bytes = r.threads.private_bytes() + align_up(sizeof(Recorder), 4096) + align_up(mappings_to, 4096);
-      payload.begin(static_cast<uint32_t>(SnapshotTag::threads));
-      add_thread_names(payload);
-      payload.end();
-      payload.begin(static_cast<uint32_t>(SnapshotTag::status_text));
-      payload.append_file("/proc/self/status", 8192);
-      payload.end();
-      // A small process's cgroup says nothing about it, and four files of cgroupfs cost as much as its whole smaps.
-      if (stored_info->rss_bytes >= kLeastPeak) {
-        payload.begin(static_cast<uint32_t>(SnapshotTag::cgroup_text));
-        add_cgroup(payload);
-        payload.end();
-      }
+    if (payload.ok()) {
+      write_picture(reason, payload);
       ChunkHeader chunk{};
       chunk.kind = ChunkKind::snapshot;
-      chunk.first_tick = stored_info->begin_tick;
+      chunk.first_tick = begin;
       r.file.append(chunk, {payload.data(), payload.bytes()});
-      const uint64_t end = r.clock.now();
-      r.last_snapshot_end.store(end, std::memory_order_relaxed);
-      r.last_snapshot_took.store(end - info.begin_tick, std::memory_order_relaxed);
     }
+    const uint64_t end = r.clock.now();
+    r.last_snapshot_end.store(end, std::memory_order_relaxed);
+    r.last_snapshot_took.store(end - begin, std::memory_order_relaxed);
   }
   r.snapshot_lock.unlock();
 }

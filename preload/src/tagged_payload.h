@@ -61,6 +61,11 @@ class TaggedPayload {
     return at;
   }
 
+  // Takes everything from `bytes` on back.
+  void cut(uint64_t bytes) {
+    __builtin_memset(data() + bytes, 0, bytes_ - bytes);
+    bytes_ = bytes;
+  }
   // Gives the last bytes of an extend() back, which nobody has written.
   void shrink(size_t bytes) { bytes_ -= bytes; }
 
