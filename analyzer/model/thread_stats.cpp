@@ -71,11 +71,18 @@ void ThreadStats::resized(const Block& before, const Block& after, ThreadId by, 
     owner.live_bytes -= before.size;
   }
   Thread& thread = at(by, tick);
-  thread.reallocations++;
+  thread.reallocations += after.size != 0;
   thread.bytes_allocated += after.size;
   thread.newest = 0;
   sizes_of(thread, after.size).bytes += after.size;
   hold(thread, after.size);
+}
+
+void ThreadStats::release_unseen(const Block& block, ThreadId said) {
+  threads_[said].frees--;
+  if (block.thread == said) return;
+  threads_[said].freed_for_others--;
+  threads_[block.thread].freed_by_others--;
 }
 
 void ThreadStats::vanished(const Block& block, Tick) {

@@ -63,8 +63,13 @@ void TotalsCounter::released_by_realloc(const Block& block, ThreadId by, Tick) {
   totals_.calls.realloc++;
 }
 
+void TotalsCounter::release_unseen(const Block&, ThreadId) {
+  totals_.frees--;
+  totals_.calls.free--;  // a loan is told as free()
+}
+
 void TotalsCounter::resized(const Block& before, const Block& after, ThreadId by, Tick tick) {
-  totals_.reallocations++;
+  totals_.reallocations += after.size != 0;  // only to more than 0 bytes count; mimalloc's realloc(p, 0) gives a block
   totals_.bytes_allocated += after.size;
   if (before.known)
     totals_.live_bytes -= before.size;

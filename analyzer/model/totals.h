@@ -40,6 +40,7 @@ class TotalsCounter final : public trace::Observer {
   void released_by_realloc(const trace::Block&, trace::ThreadId by, trace::Tick) override;
   void resized(const trace::Block& before, const trace::Block& after, trace::ThreadId by, trace::Tick) override;
   void vanished(const trace::Block&, trace::Tick) override;
+  void release_unseen(const trace::Block&, trace::ThreadId said) override;
   void failed(trace::ThreadId, trace::Origin, std::uint64_t size, trace::Tick) override;
   void unknown_release(trace::ThreadId, std::uint64_t address, trace::Release, bool inherited, trace::Tick) override;
 

@@ -327,7 +327,11 @@ void BlockLives::settle_address(std::uint64_t address, Tick passed, Tick now) {
   const auto found = notes_.find(address);
   if (found == notes_.end()) return;
   LiveSlot& slot = table_.at(address);
-  std::erase_if(found->second.loans, [&](const Loan& loan) { return loan.high < passed; });
+  std::erase_if(found->second.loans, [&](const Loan& loan) {
+    if (loan.high >= passed) return false;
+    for (Observer* observer : observers_) observer->release_unseen(loan.block, loan.said);
+    return true;
+  });
   std::vector<Ending> unknown;
   std::erase_if(found->second.debts, [&](const Ending& owed) {
     if (owed.high >= passed) return false;

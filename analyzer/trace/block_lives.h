@@ -14,6 +14,7 @@
 //          wrong by one.
 //   loan   An allocation where a block lives: the call that ended that block is still to come (it is late by an error of
 //          estimation). The end is told now, with the thread that is likeliest, and the next fitting end pays it back.
+//          If none does, the block was given back past the recorder, and the release is taken back.
 //   vanish The same where events are known to be lost: the end is one of them.
 //
 // One thread. Allocates only for addresses that need a rule.

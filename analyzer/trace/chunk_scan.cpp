@@ -10,6 +10,7 @@ namespace heapspy::trace {
 namespace {
 
 constexpr std::uint64_t kStep = format::kChunkAlignment;
+constexpr std::uint64_t kLongestPayload = 1ull << 62;  // more would overflow offsets
 constexpr std::uint64_t kWindowBytes = 64 * 1024;
 
 bool is_header(const format::ChunkHeader& header) {
@@ -29,6 +30,7 @@ class Window {
 
   // What could be a chunk header at `offset`. False: the file ends before it does.
   bool header(std::uint64_t offset, bool scanning, format::ChunkHeader& to) {
+    if (offset > kLongestPayload) return false;
     if (offset < at_ || offset + sizeof to > at_ + filled_) {
       at_ = offset;
       // Stepping from chunk to chunk needs 64 bytes of each; searching reads everything.
@@ -71,17 +73,14 @@ ChunkScan scan_chunks(const TraceFile& file, std::uint64_t from) {
       searching = false;
       FoundChunk chunk;
       chunk.payload_at = at + sizeof header;
-      // A trace that is being written grows: take the size anew.
-      const std::uint64_t size = std::max(file.size(), chunk.payload_at);
-      chunk.payload_bytes = std::min(header.payload_bytes, size - chunk.payload_at);
-      chunk.cut = chunk.payload_bytes < header.payload_bytes;
+      chunk.payload_bytes = header.payload_bytes;
       chunk.stream_at = header.stream_at;
       chunk.first_tick = header.first_tick;
       chunk.thread = header.thread;
       chunk.tid = header.tid;
       chunk.kind = header.kind;
       scan.chunks.push_back(chunk);
-      at = format::align_up(chunk.payload_at + chunk.payload_bytes, kStep);
+      at = header.payload_bytes < kLongestPayload ? format::align_up(chunk.payload_at + chunk.payload_bytes, kStep) : ~0ull;
       continue;
     }
     if (is_zero(header)) {
@@ -105,6 +104,12 @@ ChunkScan scan_chunks(const TraceFile& file, std::uint64_t from) {
     }
   }
   end_damage(size);
+  // A trace that is being written grows: what was cut when its header was read may be whole now.
+  for (FoundChunk& chunk : scan.chunks) {
+    const std::uint64_t there = size > chunk.payload_at ? size - chunk.payload_at : 0;
+    chunk.cut = there < chunk.payload_bytes;
+    chunk.payload_bytes = std::min(chunk.payload_bytes, there);
+  }
   return scan;
 }
 

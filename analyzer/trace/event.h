@@ -52,6 +52,9 @@ class Observer {
   // The block cannot live any more because its address was given out again, but no call that ended it is in the trace
   // (events were lost there). It counts as no release; whoever sums live blocks takes it out.
   virtual void vanished(const Block&, Tick) {}
+  // An end that `released` had told never came: the address was given out again, and whatever gave the block back went past
+  // the recorder. Takes that release back; the block's end stands.
+  virtual void release_unseen(const Block&, ThreadId /*said*/) {}
   // The block was ended by another thread than `released` had said (merge repair; rare).
   virtual void reattributed(const Block&, ThreadId /*said*/, ThreadId /*is*/) {}
   virtual void thread_started(ThreadId, std::uint32_t /*tid*/, std::string_view /*name*/, std::uint64_t /*stack_address*/,

@@ -18,6 +18,7 @@ namespace heapspy::trace {
 namespace {
 
 constexpr std::uint64_t kWordBytes = sizeof(std::uint64_t);
+constexpr int kTries = 3;                  // to see a growing file at a moment when no chunk is half written
 constexpr std::uint64_t kLongestHole = 2;  // as in a ring: words that were claimed and not written
 
 struct SnapshotPlace {
@@ -180,12 +181,16 @@ Reader::Reader(const std::string& path) : state_(std::make_unique<State>(path)) 
   std::vector<Damage> staging_damage;
   auto copy_rings = [&] {
     for (const FoundChunk& chunk : scan.chunks)
-      if (chunk.kind == format::ChunkKind::staging) copy_staging(s.file, chunk, staging, staging_damage);
+      if (chunk.kind == format::ChunkKind::staging) copy_staging(s.file, chunk, running, staging, staging_damage);
   };
   copy_rings();
   // Words may have moved from rings into chunks since the chunks were looked for: look again. What is then in both is
   // taken once (stream_pieces.h).
-  if (running) scan = scan_chunks(s.file, s.header.header_bytes);
+  // And once more should a chunk be half written just then: damage stays, that does not.
+  for (int tries = running ? kTries : 0; tries > 0; tries--) {
+    scan = scan_chunks(s.file, s.header.header_bytes);
+    if (scan.damage.empty()) break;
+  }
 
   s.size_bytes = s.file.size();
   s.find_process(scan.chunks);
@@ -193,8 +198,17 @@ Reader::Reader(const std::string& path) : state_(std::make_unique<State>(path)) 
   s.note_stop();
   for (Damage& damage : scan.damage) s.damage.push_back(std::move(damage));
   for (Damage& damage : staging_damage) s.damage.push_back(std::move(damage));
+  // A process that was killed while it appended leaves a part of a chunk; its words are still in the ring then.
+  const auto ring_holds = [&](const FoundChunk& chunk) {
+    return chunk.kind == format::ChunkKind::events &&
+           std::any_of(staging.rings.begin(), staging.rings.end(), [&](const RingCopy& ring) {
+             return ring.thread == chunk.thread && ring.stream_at <= chunk.stream_at &&
+                    chunk.stream_at < ring.stream_at + ring.words.size();
+           });
+  };
   for (const FoundChunk& chunk : scan.chunks)
-    if (chunk.cut) s.damage.push_back({chunk.payload_at - sizeof(format::ChunkHeader), "the file ends within a chunk"});
+    if (chunk.cut && !running && !ring_holds(chunk))
+      s.damage.push_back({chunk.payload_at - sizeof(format::ChunkHeader), "the file ends within a chunk"});
   s.streams = join_pieces(s.file, s.header, scan.chunks, staging, s.damage);
   s.lost_events = staging.lost_events + s.header.unregistered_lost;
   s.find_snapshots(scan.chunks);

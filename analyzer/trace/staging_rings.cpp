@@ -21,7 +21,8 @@ bool written_in_lap(std::uint64_t word, std::uint64_t position, std::uint64_t ri
 }
 
 // The valid words from position `appended` on (layout.h, SlotHeader). Holes become 0 and are counted.
-std::vector<std::uint64_t> valid_words(const std::vector<std::uint64_t>& ring, std::uint64_t appended, std::uint64_t& holes) {
+std::vector<std::uint64_t> valid_words(const std::vector<std::uint64_t>& ring, std::uint64_t appended,
+                                       std::uint64_t longest_hole, std::uint64_t& holes) {
   const std::uint64_t capacity = ring.size();
   auto right = [&](std::uint64_t count) {
     const std::uint64_t position = appended + count;
@@ -34,8 +35,8 @@ std::vector<std::uint64_t> valid_words(const std::vector<std::uint64_t>& ring, s
       continue;
     }
     std::uint64_t hole = 1;
-    while (hole <= kLongestHole && !right(count + hole)) hole++;
-    if (hole > kLongestHole) break;
+    while (hole <= longest_hole && !right(count + hole)) hole++;
+    if (hole > longest_hole) break;
     holes += hole;
     words.insert(words.end(), hole, 0);
     count += hole - 1;
@@ -45,7 +46,7 @@ std::vector<std::uint64_t> valid_words(const std::vector<std::uint64_t>& ring, s
 
 }  // namespace
 
-void copy_staging(const TraceFile& file, const FoundChunk& chunk, StagingCopy& to, std::vector<Damage>& damage) {
+void copy_staging(const TraceFile& file, const FoundChunk& chunk, bool running, StagingCopy& to, std::vector<Damage>& damage) {
   const std::uint64_t segment_at = chunk.payload_at - sizeof(format::ChunkHeader);
   format::StagingHeader header;
   if (file.read(chunk.payload_at, &header, sizeof header) != sizeof header) {
@@ -89,7 +90,7 @@ void copy_staging(const TraceFile& file, const FoundChunk& chunk, StagingCopy& t
       ring.stream_at = slot.appended - slot.stream_delta;
       ring.first_tick = slot.first_tick;
       ring.words.clear();
-      if (whole) ring.words = valid_words(words, slot.appended, holes);
+      if (whole) ring.words = valid_words(words, slot.appended, running ? 0 : kLongestHole, holes);
       SlotHeader after;
       if (file.read(slot_at, &after, sizeof after) != sizeof after) break;
       if (after.appended == slot.appended && after.thread == slot.thread) break;

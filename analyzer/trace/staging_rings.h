@@ -25,7 +25,8 @@ struct StagingCopy {
   std::vector<std::pair<std::uint32_t, std::uint64_t>> lost_by_thread;
 };
 
-// Reads one staging segment and adds to `to` and `damage`.
-void copy_staging(const TraceFile&, const FoundChunk&, StagingCopy& to, std::vector<Damage>& damage);
+// Reads one staging segment and adds to `to` and `damage`. `running`: its threads may be writing; then a word that is not
+// there ends what is read, for it and its followers may be on their way.
+void copy_staging(const TraceFile&, const FoundChunk&, bool running, StagingCopy& to, std::vector<Damage>& damage);
 
 }  // namespace heapspy::trace
