@@ -53,7 +53,7 @@ bool read_chunk_header(const TraceFile& file, std::uint64_t payload_at, format::
   return payload_at >= sizeof to && file.read(payload_at - sizeof to, &to, sizeof to) == sizeof to && is_header(to);
 }
 
-ChunkScan scan_chunks(const TraceFile& file, std::uint64_t from) {
+ChunkScan scan_chunks(const TraceFile& file, std::uint64_t from, std::uint64_t limit) {
   ChunkScan scan;
   Window window(file);
   format::ChunkHeader header;
@@ -67,7 +67,7 @@ ChunkScan scan_chunks(const TraceFile& file, std::uint64_t from) {
   };
 
   std::uint64_t at = from;
-  while (window.header(at, searching, header)) {
+  while (at < limit && window.header(at, searching, header)) {
     if (is_header(header)) {
       end_damage(at);
       searching = false;
@@ -95,7 +95,7 @@ ChunkScan scan_chunks(const TraceFile& file, std::uint64_t from) {
   }
   // Fewer bytes than a header are left: the end of a chunk that was cut, unless they are zeros.
   const std::uint64_t size = file.size();
-  if (at < size) {
+  if (at < std::min(size, limit)) {
     char rest[sizeof header] = {};
     const std::uint64_t got = file.read(at, rest, std::min<std::uint64_t>(size - at, sizeof rest));
     if (std::any_of(rest, rest + got, [](char byte) { return byte != 0; }) && !damaged) {
@@ -103,7 +103,7 @@ ChunkScan scan_chunks(const TraceFile& file, std::uint64_t from) {
       damaged_from = at;
     }
   }
-  end_damage(size);
+  end_damage(std::min(size, limit));
   // A trace that is being written grows: what was cut when its header was read may be whole now.
   for (FoundChunk& chunk : scan.chunks) {
     const std::uint64_t there = size > chunk.payload_at ? size - chunk.payload_at : 0;

@@ -28,7 +28,9 @@ struct ChunkScan {
 
 // Reads each header once and no payload. Zeros between chunks are not damage: space that was reserved and not yet
 // written. Trusts no length: every one is held against the size of the file.
-ChunkScan scan_chunks(const TraceFile&, std::uint64_t from);
+// Chunks that begin at or after `limit` are not looked for: whoever reads a trace that is being written stops where it
+// ended a moment ago, or chunks that are being written would show up as gaps before those that were written meanwhile.
+ChunkScan scan_chunks(const TraceFile&, std::uint64_t from, std::uint64_t limit);
 
 // The header of the chunk whose payload starts at `payload_at`; false where none is.
 bool read_chunk_header(const TraceFile&, std::uint64_t payload_at, format::ChunkHeader& to);

@@ -18,6 +18,7 @@ namespace heapspy::trace {
 namespace {
 
 constexpr std::uint64_t kWordBytes = sizeof(std::uint64_t);
+constexpr std::uint64_t kEndless = ~0ull;
 constexpr int kTries = 3;                  // to see a growing file at a moment when no chunk is half written
 constexpr std::uint64_t kLongestHole = 2;  // as in a ring: words that were claimed and not written
 
@@ -49,6 +50,13 @@ format::FileHeader read_header(const TraceFile& file) {
                                  file.path(), header.version, format::kVersion));
   if (header.version == 0) throw Unreadable(fmt::format("{}: not a heapspy trace: its header names no version", file.path()));
   return header;
+}
+
+// The end of the file as reserved at this moment.
+std::uint64_t reserved_now(const TraceFile& file) {
+  std::uint64_t append_at = 0;
+  file.read(offsetof(format::FileHeader, append_at), &append_at, sizeof append_at);
+  return append_at;
 }
 
 // Replaces what cannot be by what is most likely. Nothing after this trusts the header blindly all the same.
@@ -176,7 +184,8 @@ Reader::Reader(const std::string& path) : state_(std::make_unique<State>(path)) 
   const bool may_run = s.header.end == static_cast<std::uint32_t>(format::End::running);
   const bool running = may_run && still_runs(s.header, s.file);
 
-  ChunkScan scan = scan_chunks(s.file, s.header.header_bytes);
+  auto scan_now = [&] { return scan_chunks(s.file, s.header.header_bytes, running ? reserved_now(s.file) : kEndless); };
+  ChunkScan scan = scan_now();
   StagingCopy staging;
   std::vector<Damage> staging_damage;
   auto copy_rings = [&] {
@@ -188,7 +197,7 @@ Reader::Reader(const std::string& path) : state_(std::make_unique<State>(path)) 
   // taken once (stream_pieces.h).
   // And once more should a chunk be half written just then: damage stays, that does not.
   for (int tries = running ? kTries : 0; tries > 0; tries--) {
-    scan = scan_chunks(s.file, s.header.header_bytes);
+    scan = scan_now();
     if (scan.damage.empty()) break;
   }
 
