@@ -21,7 +21,8 @@ class EventLog : public trace::Observer {
   bool reallocs_overlap = false;
   std::vector<std::string> lines;
   std::map<std::uint64_t, trace::Block> live;
-  std::uint64_t allocations = 0, releases = 0, unknown = 0, reattributions = 0, vanishings = 0, resizes = 0, snapshots = 0;
+  std::uint64_t allocations = 0, releases = 0, unknown = 0, reattributions = 0, vanishings = 0, resizes = 0, snapshots = 0,
+                unseen = 0;
 
   void allocated(const trace::Block& block, trace::Tick tick) override {
     allocations++;
@@ -46,6 +47,10 @@ class EventLog : public trace::Observer {
     vanishings++;
     end(block);
     note(tick, fmt::format("vanished {:x} of T{}", block.address, id(block.thread)));
+  }
+  void release_unseen(const trace::Block&, trace::ThreadId) override {
+    releases--;
+    unseen++;
   }
   void resized(const trace::Block& before, const trace::Block& after, trace::ThreadId by, trace::Tick tick) override {
     resizes++;
