@@ -8,6 +8,7 @@
 
 #include "event_writer.h"
 #include "os.h"
+#include "process_facts.h"
 #include "recorder.h"
 
 using namespace heapspy;
@@ -25,26 +26,37 @@ Function next_function(Function& cached, const char* name) {
 // exec replaces the program: its trace ends here, unless exec fails.
 class Replacing {
  public:
-  Replacing() { end_trace(format::End::exec); }
+  explicit Replacing(char* const* environment) : environment_(environment) {
+    end_trace(format::End::exec);
+    if (is_ours() && !options.follow_children) process_facts::keep_children_quiet(environment_, false);
+  }
   ~Replacing() {
-    if (recorder && recorder->alive && recorder->file.header().pid == static_cast<uint32_t>(os::pid()))
-      recorder->file.header().end = static_cast<uint32_t>(format::End::running);
+    if (!is_ours()) return;
+    if (!options.follow_children) process_facts::keep_children_quiet(environment_, true);
+    recorder->file.header().end = static_cast<uint32_t>(format::End::running);
+  }
+  // False in the child of a vfork, which shares this memory.
+  static bool is_ours() {
+    return recorder && recorder->alive && recorder->file.header().pid == static_cast<uint32_t>(os::pid());
   }
   Replacing(const Replacing&) = delete;
   Replacing& operator=(const Replacing&) = delete;
+
+ private:
+  char* const* environment_;
 };
 
 int execute(const char* path, char* const arguments[], char* const environment[]) {
   static int (*next)(const char*, char* const[], char* const[]);
   next_function(next, "execve");
-  Replacing replacing;
+  Replacing replacing(environment);
   return next(path, arguments, environment);
 }
 
 int execute_by_search(const char* file, char* const arguments[], char* const environment[]) {
   static int (*next)(const char*, char* const[], char* const[]);
   next_function(next, "execvpe");
-  Replacing replacing;
+  Replacing replacing(environment);
   return next(file, arguments, environment);
 }
 
@@ -75,7 +87,7 @@ HEAPSPY_EXPORT int execvpe(const char* file, char* const arguments[], char* cons
 HEAPSPY_EXPORT int fexecve(int fd, char* const arguments[], char* const environment[]) noexcept {
   static int (*next)(int, char* const[], char* const[]);
   next_function(next, "fexecve");
-  Replacing replacing;
+  Replacing replacing(environment);
   return next(fd, arguments, environment);
 }
 HEAPSPY_EXPORT int execl(const char* path, const char* argument, ...) noexcept {

@@ -56,6 +56,7 @@ bool read_snapshot(const char* value, Options* o) {
 }
 bool read_children(const char* value, Options* o) {
   if (same(value, "none")) return o->follow_children = false, true;
+  if (same(value, kChildrenSkip)) return o->on = false, true;
   return same(value, "follow");
 }
 bool read_control(const char* value, Options* o) {

@@ -7,6 +7,10 @@
 
 namespace heapspy {
 
+// What HEAPSPY_CHILDREN=none becomes in the environment that a process hands to its children (as long as "none": it is
+// written in place).
+inline constexpr char kChildrenSkip[] = "skip";
+
 struct Options {
   bool on = true;                             // false: HEAPSPY_MODE=off, or HEAPSPY_ONLY names others
   const char* out = "heapspy.%n.%p.%t.hspy";  // points into the environment

@@ -8,6 +8,7 @@
 
 #include "message.h"
 #include "next_allocator.h"
+#include "options.h"
 #include "os.h"
 #include "tagged_payload.h"
 #include "text.h"
@@ -73,6 +74,15 @@ void remember_start() {
 }
 
 char** environment() { return environment_; }
+
+void keep_children_quiet(char* const* environment, bool quiet) {
+  constexpr char kName[] = "HEAPSPY_CHILDREN=";
+  for (char* const* variable = environment; variable && *variable; variable++) {
+    char* value = *variable + sizeof kName - 1;
+    if (begins_with(*variable, kName) && same(value, quiet ? "none" : kChildrenSkip))
+      __builtin_memcpy(value, quiet ? kChildrenSkip : "none", sizeof kChildrenSkip - 1);
+  }
+}
 
 const char* program() {
   const char* base = exe_;

@@ -13,6 +13,10 @@ void remember_start();
 char** environment();   // as it was at the start
 const char* program();  // last part of /proc/self/exe
 
+// HEAPSPY_CHILDREN=none: turns the word in the environment into the one that keeps children quiet (false: back, before this
+// process replaces itself by exec).
+void keep_children_quiet(char* const* environment, bool quiet);
+
 // Makes HEAPSPY_OUT absolute and keeps a copy. False (with a message) where that is impossible.
 bool remember_out(const char* pattern);
 // The pattern with %p %n %h %t %% filled in for this process.

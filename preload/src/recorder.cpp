@@ -259,6 +259,7 @@ void begin_trace(bool forked) {
     message::remember_stderr();
     options = read_options(process_facts::environment(), process_facts::program());
     if (!options.on) return;
+    if (!options.follow_children) process_facts::keep_children_quiet(process_facts::environment(), true);
     if (!process_facts::remember_out(options.out)) return;
     rseq_works = off_cpu_notice::set_up();
     control::set_up();
