@@ -1,8 +1,9 @@
 #include "analyzer/trace/reader.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -465,6 +466,45 @@ TEST(Reader, SaysThatAProcessWithoutAnEndIsNotRunningWhenItIsGone) {
   EXPECT_EQ(reader.process().end, format::End::running);
   EXPECT_FALSE(reader.process().running);
   EXPECT_EQ(reader.process().end_tick, std::nullopt);
+}
+
+TEST(Reader, SeesThatTheProcessRunsWhichMapsTheTrace) {
+  TraceBuilder trace;
+  trace.header().end = static_cast<std::uint32_t>(format::End::running);
+  trace.header().pid = static_cast<std::uint32_t>(getpid());
+  trace.thread("main", 100);
+  TemporaryFile file(trace.bytes());
+  const int descriptor = open(file.path().c_str(), O_RDWR | O_CLOEXEC);
+  void* mapped = mmap(nullptr, format::kPageBytes, PROT_READ, MAP_SHARED, descriptor, 0);
+  close(descriptor);
+  ASSERT_NE(mapped, MAP_FAILED);
+  EXPECT_TRUE(Reader(file.path()).process().running);
+  // The same pid, but of a process that started at another time.
+  trace.header().start_jiffies = 1;
+  file.write(trace.bytes());
+  EXPECT_FALSE(Reader(file.path()).process().running);
+  munmap(mapped, format::kPageBytes);
+}
+
+TEST(Reader, TakesWhatIsBeingWrittenForNoDamage) {
+  // A running process: its newest chunk is reserved, its header there, its words still on their way.
+  TraceBuilder trace;
+  trace.header().end = static_cast<std::uint32_t>(format::End::running);
+  trace.header().pid = static_cast<std::uint32_t>(getpid());
+  trace.thread("main", 100).stamp(5).malloc(0x1000, 8);
+  std::string bytes = trace.bytes() + sealed_chunk(1, 6, std::vector<std::uint64_t>(100, format::kLapBit | 0x10));
+  bytes.resize(bytes.size() - 512);
+  const std::uint64_t append_at = bytes.size() + 512;
+  std::memcpy(&bytes[offsetof(format::FileHeader, append_at)], &append_at, sizeof append_at);
+  const TemporaryFile file(bytes);
+  const int descriptor = open(file.path().c_str(), O_RDWR | O_CLOEXEC);
+  void* mapped = mmap(nullptr, format::kPageBytes, PROT_READ, MAP_SHARED, descriptor, 0);
+  close(descriptor);
+  ASSERT_NE(mapped, MAP_FAILED);
+  const Reader reader(file.path());
+  EXPECT_TRUE(reader.process().running);
+  EXPECT_THAT(reasons(reader), ElementsAre());
+  munmap(mapped, format::kPageBytes);
 }
 
 // ---- damage of every kind ----------------------------------------------------------------------------------------
