@@ -1,5 +1,6 @@
-// Grows to 200 MB of blocks that are touched and stays there for a tenth of a second of allocations, then frees them and goes
-// on for as long. The clock is read, nothing waits.
+// Grows to 200 MB of blocks that are touched, stays there for a second in which it allocates now and then (a recorder that was
+// busy meanwhile has time to look), then frees them and goes on for a tenth of a second.
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -11,7 +12,7 @@ static double seconds(void) {
 }
 
 static void allocate_for(double length) {
-  for (const double end = seconds() + length; seconds() < end;)
+  for (const double end = seconds() + length; seconds() < end; poll(NULL, 0, 1))
     for (int i = 0; i < 100; i++) free(malloc(100));
 }
 
@@ -23,7 +24,7 @@ int main(void) {
     blocks[i] = malloc(kBytes);
     memset(blocks[i], 1, kBytes);
   }
-  allocate_for(0.1);
+  allocate_for(1);
   for (int i = 0; i < kBlocks; i++) free(blocks[i]);
   allocate_for(0.1);
   return 0;
