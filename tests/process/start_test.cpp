@@ -78,12 +78,14 @@ TEST(Start, FirstCallsThatFailAreUnchangedAndCounted) {
 
 void expect_second(const Recording& run, const Outcome& outcome) {
   EXPECT_EQ(outcome.exit_status, 0) << outcome;
-  EXPECT_EQ(outcome.out, "100 mallocs, 100 frees\n");
+  EXPECT_EQ(outcome.out, "200 mallocs, 200 frees\n");  // operator new calls malloc
   EXPECT_EQ(outcome.err, "");
   const report::Report report = run.report();
   const report::ThreadReport thread = thread_named(report, "t-second");
-  EXPECT_EQ(thread.allocations, 100u);
-  EXPECT_EQ(thread.frees, 100u);
+  EXPECT_EQ(thread.allocations, 200u);
+  EXPECT_EQ(thread.frees, 200u);
+  EXPECT_EQ(thread.bytes_allocated, 100u * (48 + 56));
+  EXPECT_EQ(thread.live_bytes, 0u);
   expect_whole(report);
 }
 
@@ -95,6 +97,14 @@ TEST(Start, ASecondInterposerWorksBeforeTheRecorder) {
 TEST(Start, ASecondInterposerWorksAfterTheRecorder) {
   Recording run({.command = {victim("asks_second")}, .preload_beneath = {victim_library("second")}});
   expect_second(run, run.finish());
+}
+
+TEST(Start, AProgramWithItsOwnAllocatorIsUnchanged) {
+  const Compared compared = expect_unchanged({.command = {victim("own_allocator")}});
+  EXPECT_EQ(compared.plain.out, "1 1 1 1\n100\n");
+  const report::Report report = compared.recording->report();
+  expect_whole(report);
+  EXPECT_EQ(report.totals.unknown_frees, 0u);
 }
 
 TEST(Start, TheRecorderPreloadedTwiceRecordsOnce) {
