@@ -132,6 +132,14 @@ TEST(EntryPoints, NewThrowsAndRetriesAsItWould) {
   EXPECT_EQ(retries.live_bytes, 0u);
 }
 
+TEST(EntryPoints, OfCppThatTheProgramReplacesStayReplaced) {
+  const Compared compared = expect_unchanged({.command = {victim("replaces_new")}});
+  EXPECT_EQ(compared.plain.out, "60 60\n");
+  const report::Report report = compared.recording->report();
+  expect_threads(report, {{"t-replaced", 60, 60, 0, 0, 60 * 66}});
+  EXPECT_EQ(report.totals.unknown_frees, 0u);
+}
+
 TEST(EntryPoints, PastTheRecorderByDeepBindingAreSeenFromOneSideOnly) {
   const Compared compared = expect_unchanged({.command = {victim("deep_bind"), victim_library("deep")}});
   EXPECT_EQ(compared.plain.exit_status, 0);
