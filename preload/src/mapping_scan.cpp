@@ -134,23 +134,16 @@ bool is_small(const TaggedPayload& payload, uint64_t from) {
   return accessible <= kSmallBytes;
 }
 
-// Bits of a pagemap entry: Documentation/admin-guide/mm/pagemap.rst.
-void count_pages(int pagemap, MappingRecord& mapping) {
-  static uint64_t entries[512];
-  for (uint64_t page = mapping.start / 4096; page < mapping.end / 4096;) {
-    const uint64_t left = mapping.end / 4096 - page;
-    const long got = os::pread(pagemap, entries, (left < 512 ? left : 512) * 8, page * 8);
-    if (got <= 0) return;
-    for (uint64_t i = 0; i < static_cast<uint64_t>(got) / 8; i++, page++) {
-      const bool present = entries[i] >> 63 & 1, swapped = entries[i] >> 62 & 1, file = entries[i] >> 61 & 1;
-      mapping.rss_bytes += present ? 4096 : 0;
-      mapping.anonymous_bytes += present && !file ? 4096 : 0;
-      mapping.swap_bytes += swapped ? 4096 : 0;
-    }
+void count_pages(Pagemap& pagemap, MappingRecord& mapping) {
+  for (uint64_t page = mapping.start / 4096; page < mapping.end / 4096; page++) {
+    const uint64_t entry = pagemap.entry(page);
+    mapping.rss_bytes += Pagemap::present(entry) ? 4096 : 0;
+    mapping.anonymous_bytes += Pagemap::present(entry) && !Pagemap::of_file(entry) ? 4096 : 0;
+    mapping.swap_bytes += Pagemap::swapped(entry) ? 4096 : 0;
   }
 }
 
-uint64_t count_all_pages(int pagemap, TaggedPayload& payload, uint64_t from) {
+uint64_t count_all_pages(Pagemap& pagemap, TaggedPayload& payload, uint64_t from) {
   uint64_t rss = 0;
   while (from + sizeof(MappingRecord) <= payload.bytes()) {
     auto& mapping = *reinterpret_cast<MappingRecord*>(payload.data() + from);
@@ -166,9 +159,9 @@ uint64_t count_all_pages(int pagemap, TaggedPayload& payload, uint64_t from) {
 
 }  // namespace
 
-uint64_t append_mappings(int pagemap, TaggedPayload& payload) {
+uint64_t append_mappings(Pagemap& pagemap, TaggedPayload& payload) {
   const uint64_t from = payload.bytes();
-  if (pagemap >= 0) {
+  if (pagemap.ok()) {
     scan_file("/proc/self/maps", payload);
     if (is_small(payload, from)) return count_all_pages(pagemap, payload, from);
     payload.cut(from);

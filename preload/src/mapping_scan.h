@@ -6,12 +6,13 @@
 #pragma once
 #include <cstdint>
 
+#include "pagemap.h"
 #include "tagged_payload.h"
 
 namespace heapspy::mapping_scan {
 
-// Appends a record and name per mapping; returns the sum of their RSS. `pagemap`: /proc/self/pagemap, or -1.
-uint64_t append_mappings(int pagemap, TaggedPayload& payload);
+// Appends a record and name per mapping; returns the sum of their RSS.
+uint64_t append_mappings(Pagemap& pagemap, TaggedPayload& payload);
 
 // Calls `visit` with a copy of each record that append_mappings put between these offsets. `visit` may append to the payload.
 template <class Visit>

@@ -130,12 +130,12 @@ void trace_path(char* to, size_t room, uint64_t start_realtime_ns) {
 
 void append_to(TraceFile& file) {
   constexpr size_t kRoom = 512 << 10;
-  TaggedPayload payload(kRoom);
-  if (!payload.ok()) return;
+  static char first[8 << 10];
+  TaggedPayload payload(first, sizeof first, kRoom);
   auto text = [&](ProcessTag tag, const char* value) { payload.add(static_cast<uint32_t>(tag), value, length_of(value)); };
   text(ProcessTag::exe, exe_);
   payload.begin(static_cast<uint32_t>(ProcessTag::command));
-  payload.append_file("/proc/self/cmdline", 128 << 10);
+  payload.append_file("/proc/self/cmdline", 4 << 10, 128 << 10);
   payload.end();
   os::host_name(scratch_, sizeof scratch_);
   text(ProcessTag::host, scratch_);

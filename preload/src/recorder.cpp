@@ -214,6 +214,7 @@ ThreadState* make_room() {
         if (HEAPSPY_UNLIKELY(half_is_full(*thread))) append_full_half(*thread);
         stamp(*thread);
         due = upkeep();
+        if (due) stamp(*thread);  // it may have taken its time: the events to come are not from before it
       }
       if (HEAPSPY_UNLIKELY(due)) control::start_helper_if_useful();
       return thread;

@@ -28,7 +28,7 @@ constexpr uint64_t kLeastPeak = 16ull << 20;
 // What take() needs besides its payload. Not on the stack: hooks run on whatever stack the program is on, and some are 8 KiB.
 // Used under the snapshot lock.
 struct Scratch {
-  uint64_t pagemap[512];
+  char payload[32 << 10];  // enough for a small process
   alignas(8) char folder_entries[4096];
   char cgroup[4096];
   char folder[kMaxPath];
@@ -41,28 +41,22 @@ bool can_hold_blocks(const MappingRecord& mapping) {
   return (mapping.permissions & 3) == 3 && !(mapping.permissions & 8) && mapping.inode == 0;
 }
 
-void add_residency(TaggedPayload& payload, int pagemap, const MappingRecord& mapping) {
+void add_residency(TaggedPayload& payload, Pagemap& pagemap, const MappingRecord& mapping) {
   ResidencyRecord record = {mapping.start, (mapping.end - mapping.start) / 4096, Residency::unknown, 0};
   const uint64_t bytes = mapping.end - mapping.start;
   if (mapping.rss_bytes == 0) {
     record.kind = Residency::none;
   } else if (mapping.rss_bytes == bytes) {
     record.kind = Residency::all;
-  } else if (bytes <= kLargestScan && pagemap >= 0) {
+  } else if (bytes <= kLargestScan && pagemap.ok()) {
     record.kind = Residency::bitmap;
     record.bitmap_words = static_cast<uint32_t>((record.pages + 63) / 64);
   }
   if (!payload.append(&record, sizeof record) || record.kind != Residency::bitmap) return;
   auto* bitmap = reinterpret_cast<uint64_t*>(payload.extend(record.bitmap_words * 8));
   if (!bitmap) return;
-  uint64_t* entries = scratch.pagemap;
-  for (uint64_t page = 0; page < record.pages;) {
-    const uint64_t want = record.pages - page < 512 ? record.pages - page : 512;
-    const long got = os::pread(pagemap, entries, want * 8, (mapping.start / 4096 + page) * 8);
-    if (got <= 0) break;
-    for (uint64_t i = 0; i < static_cast<uint64_t>(got) / 8; i++, page++)
-      bitmap[page / 64] |= (entries[i] >> 63) << (page % 64);
-  }
+  for (uint64_t page = 0; page < record.pages; page++)
+    bitmap[page / 64] |= static_cast<uint64_t>(Pagemap::present(pagemap.entry(mapping.start / 4096 + page))) << (page % 64);
 }
 
 // Memory of this process that another thread may be unmapping: never by a plain load.
@@ -207,13 +201,12 @@ void write_picture(SnapshotReason reason, TaggedPayload& payload) {
   info.brk_known = 1;
   info.brk_end = os::brk_end();
   payload.add(static_cast<uint32_t>(SnapshotTag::info), &info, sizeof info);
-  auto* stored_info = reinterpret_cast<SnapshotInfo*>(payload.data() + sizeof(TaggedItem));
+  const auto stored_info = [&] { return reinterpret_cast<SnapshotInfo*>(payload.data() + sizeof(TaggedItem)); };  // it moves
 
-  os::File pagemap_file(os::open("/proc/self/pagemap", O_RDONLY));
-  const int pagemap = pagemap_file.ok() ? pagemap_file.fd() : -1;
+  Pagemap pagemap;
   payload.begin(static_cast<uint32_t>(SnapshotTag::mappings));
   const uint64_t from = payload.bytes();
-  stored_info->rss_bytes = mapping_scan::append_mappings(pagemap, payload);
+  stored_info()->rss_bytes = mapping_scan::append_mappings(pagemap, payload);
   const uint64_t to = payload.bytes();
   payload.end();
   payload.begin(static_cast<uint32_t>(SnapshotTag::residency));
@@ -229,17 +222,17 @@ void write_picture(SnapshotReason reason, TaggedPayload& payload) {
     });
     payload.end();
   }
-  stored_info->end_tick = r.clock.now();
-  stored_info->recorder_bytes = r.threads.private_bytes() + align_up(sizeof(Recorder), 4096) + align_up(to, 4096);
+  stored_info()->end_tick = r.clock.now();
+  stored_info()->recorder_bytes = r.threads.private_bytes() + align_up(sizeof(Recorder), 4096) + align_up(to, 4096);
 
   payload.begin(static_cast<uint32_t>(SnapshotTag::threads));
   add_thread_names(payload);
   payload.end();
   payload.begin(static_cast<uint32_t>(SnapshotTag::status_text));
-  payload.append_file("/proc/self/status", 8192);
+  payload.append_file("/proc/self/status", 4096, 8192);
   payload.end();
   // A small process's cgroup says nothing about it, and four files of cgroupfs cost as much as all the rest.
-  if (stored_info->rss_bytes < kLeastPeak) return;
+  if (stored_info()->rss_bytes < kLeastPeak) return;
   payload.begin(static_cast<uint32_t>(SnapshotTag::cgroup_text));
   add_cgroup(payload);
   payload.end();
@@ -255,14 +248,12 @@ void take(SnapshotReason reason) {
   {
     os::SignalsBlocked blocked;
     const uint64_t begin = r.clock.now();
-    TaggedPayload payload(kRoom);
-    if (payload.ok()) {
-      write_picture(reason, payload);
-      ChunkHeader chunk{};
-      chunk.kind = ChunkKind::snapshot;
-      chunk.first_tick = begin;
-      r.file.append(chunk, {payload.data(), payload.bytes()});
-    }
+    TaggedPayload payload(scratch.payload, sizeof scratch.payload, kRoom);
+    write_picture(reason, payload);
+    ChunkHeader chunk{};
+    chunk.kind = ChunkKind::snapshot;
+    chunk.first_tick = begin;
+    r.file.append(chunk, {payload.data(), payload.bytes()});
     const uint64_t end = r.clock.now();
     r.last_snapshot_end.store(end, std::memory_order_relaxed);
     r.last_snapshot_took.store(end - begin, std::memory_order_relaxed);

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 #include "heapspy/format/layout.h"
 #include "os.h"
@@ -11,15 +12,17 @@ namespace heapspy {
 
 class TaggedPayload {
  public:
-  // `room`: of address space; memory is taken as the payload grows.
-  explicit TaggedPayload(size_t room) { memory_.reserve(room); }
-  ~TaggedPayload() { memory_.release(); }
+  // Begins in `first` (zeros; left as zeros), and moves to memory of its own, at most `room`, when that is full.
+  TaggedPayload(char* first, size_t first_bytes, size_t room) : data_(first), room_(first_bytes), most_(room), first_(first) {}
+  ~TaggedPayload() {
+    if (data_ == first_) __builtin_memset(first_, 0, bytes_);
+    memory_.release();
+  }
   TaggedPayload(const TaggedPayload&) = delete;
   TaggedPayload& operator=(const TaggedPayload&) = delete;
 
-  bool ok() const { return memory_.data() != nullptr; }
-  const char* data() const { return memory_.data(); }
-  char* data() { return memory_.data(); }
+  const char* data() const { return data_; }
+  char* data() { return data_; }
   uint64_t bytes() const { return bytes_; }
 
   void begin(uint32_t tag) {
@@ -43,8 +46,15 @@ class TaggedPayload {
     return to != nullptr;
   }
   void pad() { bytes_ = format::align_up(bytes_, 8); }  // the memory was zero
-  void append_file(const char* path, size_t most) {
-    if (char* to = extend(most)) shrink(most - os::read_file(path, to, most));
+  // The whole file if it has less than `usual` bytes; else its first `most`.
+  void append_file(const char* path, size_t usual, size_t most) {
+    for (const size_t room : {usual, most}) {
+      char* to = extend(room);
+      if (!to) return;
+      const size_t got = os::read_file(path, to, room);
+      if (got + 1 < room || room == most) return shrink(room - got);
+      cut(bytes_ - room);
+    }
   }
   void append_number(uint64_t value) {
     char digits[24];
@@ -55,7 +65,7 @@ class TaggedPayload {
   }
   // The place where `bytes` more will be written by the caller itself; nullptr: no room.
   char* extend(size_t bytes) {
-    if (!memory_.ensure(bytes_ + bytes + 8)) return nullptr;  // 8: for pad()
+    if (bytes_ + bytes + 8 > room_ && !move_to_more(bytes_ + bytes + 8)) return nullptr;  // 8: for pad()
     char* at = data() + bytes_;
     bytes_ += bytes;
     return at;
@@ -70,6 +80,23 @@ class TaggedPayload {
   void shrink(size_t bytes) { bytes_ -= bytes; }
 
  private:
+  bool move_to_more(size_t need) {
+    if (data_ != first_) {
+      if (!memory_.ensure(need)) return false;
+    } else {
+      if (!memory_.reserve(most_) || !memory_.ensure(need)) return false;
+      __builtin_memcpy(memory_.data(), first_, bytes_);
+      __builtin_memset(first_, 0, bytes_);
+      data_ = memory_.data();
+    }
+    room_ = memory_.usable_bytes();
+    return true;
+  }
+
+  char* data_;
+  size_t room_;
+  size_t most_;
+  char* first_;
   os::GrowingMemory memory_;
   uint64_t bytes_ = 0;
   uint64_t item_ = 0;

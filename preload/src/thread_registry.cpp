@@ -42,30 +42,52 @@ uint64_t count_events(const ThreadState& thread, uint64_t from, uint64_t to) {
 
 }  // namespace
 
-// Outlive a fork, wiped: a child uses its parent's again.
-static os::GrowingMemory state_memory;
-static os::GrowingMemory slot_memory;
-
-static bool have_wiped_memory(os::GrowingMemory& memory, size_t bytes) {
-  if (memory.data()) return true;
-  return memory.reserve(bytes) && !os::failed(os::advise(memory.data(), bytes, MADV_WIPEONFORK));
-}
-
 bool ThreadRegistry::begin(TraceFile::Segment first) {
-  if (!have_wiped_memory(state_memory, kMaxThreads * sizeof(ThreadState))) return false;
-  if (!have_wiped_memory(slot_memory, 2 * kMaxThreads * sizeof(Slot))) return false;
-  states_at_ = reinterpret_cast<ThreadState*>(state_memory.data());
-  slots_at_ = reinterpret_cast<Slot*>(slot_memory.data());
+  states_at_ = &first_states_;
+  slots_at_ = &first_slots_;
   return add_slots(first);
 }
 
+// A block more for states or slots. It is wiped in a forked child, which never asks for it again.
+template <class Block>
+static Block* more(Block* before) {
+  auto* block = static_cast<Block*>(os::map_anonymous(sizeof(Block)));
+  if (!block) return nullptr;
+  if (os::failed(os::advise(block, sizeof(Block), MADV_WIPEONFORK))) return os::unmap(block, sizeof(Block)), nullptr;
+  block->before = before;
+  return block;
+}
+
+ThreadState* ThreadRegistry::unused_state() {
+  if (ThreadState* state = free_states_) return free_states_ = state->next_free, state;
+  if (states_at_->used == kStatesInBlock) {
+    StateBlock* block = more(states_at_);
+    if (!block) return nullptr;
+    states_at_ = block;
+    state_blocks_++;
+  }
+  return &states_at_->states[states_at_->used++];
+}
+
+Slot* ThreadRegistry::unused_slot() {
+  if (slots_at_->used == kSlotsInBlock) {
+    SlotBlock* block = more(slots_at_);
+    if (!block) return nullptr;
+    slots_at_ = block;
+    slot_blocks_++;
+  }
+  return &slots_at_->slots[slots_at_->used++];
+}
+
 bool ThreadRegistry::add_slots(TraceFile::Segment segment) {
-  if (!segment.staging || !slot_memory.ensure((slots_ + segment.staging->slots) * sizeof(Slot))) return false;
+  if (!segment.staging) return false;
   auto* headers = reinterpret_cast<SlotHeader*>(segment.staging + 1);
   const bool small = segment.staging->ring_bytes == kSmallRingWords * 8;
   (small ? small_slots_ : large_slots_) += segment.staging->slots;
   for (uint32_t i = segment.staging->slots; i-- > 0;) {
-    Slot& slot = slots_at_[slots_++];
+    Slot* unused = unused_slot();
+    if (!unused) return i + 1 < segment.staging->slots;
+    Slot& slot = *unused;
     Slot*& list = small ? free_small_ : free_large_;
     slot = {headers + i, reinterpret_cast<uint64_t*>(segment.rings + static_cast<uint64_t>(i) * segment.staging->ring_bytes),
             small, 0, list};
@@ -154,22 +176,12 @@ bool ThreadRegistry::append_up_to(ThreadState& thread, uint64_t end) {
 ThreadState* ThreadRegistry::add(uint32_t tid) {
   Locked locked(lock_);
   if (!free_small_) reclaim_gone_threads(false);
-  uint32_t index;
-  if (free_state_) {
-    index = free_state_ - 1;
-    free_state_ = states_at_[index].id;
-  } else {
-    if (!state_memory.ensure((states_ + 1) * sizeof(ThreadState))) return nullptr;
-    index = states_++;
-  }
-  ThreadState& thread = states_at_[index];
+  ThreadState* state = unused_state();
+  if (!state) return nullptr;
+  ThreadState& thread = *state;
   thread = {};
   Slot* slot = free_slot(true);
-  if (!slot) {
-    thread.id = free_state_;
-    free_state_ = index + 1;
-    return nullptr;
-  }
+  if (!slot) return forget(thread), nullptr;
   thread.life = Life::active;
   thread.id = std::atomic_ref<uint32_t>(recorder->file.header().threads).fetch_add(1, std::memory_order_relaxed) + 1;
   thread.tid = tid;
@@ -198,10 +210,14 @@ void ThreadRegistry::retire(ThreadState& thread) {
   give_back(*thread.slot, thread.position);
   if (thread.life == Life::ending) ending_--;
   active_--;
+  forget(thread);
+}
+
+void ThreadRegistry::forget(ThreadState& thread) {
   thread = {};
   thread.life = Life::free;
-  thread.id = free_state_;
-  free_state_ = static_cast<uint32_t>(&thread - states_at_) + 1;
+  thread.next_free = free_states_;
+  free_states_ = &thread;
 }
 
 // Asks the kernel thread by thread. Only when it promises something, so that the cost per new thread stays constant: when a
@@ -210,10 +226,12 @@ void ThreadRegistry::reclaim_gone_threads(bool all) {
   const bool promising = all || (ending_ && ending_ * 4 >= active_) || active_ >= 2 * active_at_last_sweep_ + 8;
   if (!promising) return;
   const auto process = static_cast<uint32_t>(os::pid());
-  for (uint32_t i = 0; i < states_; i++) {
-    ThreadState& thread = states_at_[i];
-    if ((thread.life == Life::active || thread.life == Life::ending) && os::thread_is_gone(process, thread.tid)) retire(thread);
-  }
+  for (StateBlock* block = states_at_; block; block = block->before)
+    for (uint32_t i = 0; i < block->used; i++) {
+      ThreadState& thread = block->states[i];
+      const bool alive_once = thread.life == Life::active || thread.life == Life::ending;
+      if (alive_once && os::thread_is_gone(process, thread.tid)) retire(thread);
+    }
   active_at_last_sweep_ = active_;
 }
 
@@ -241,8 +259,6 @@ void ThreadRegistry::restart(ThreadState& thread) {
   std::atomic_ref<uint32_t>(slot.header->thread).store(thread.id, std::memory_order_release);
 }
 
-uint64_t ThreadRegistry::private_bytes() const {
-  return align_up(states_ * sizeof(ThreadState), 4096) + align_up(slots_ * sizeof(Slot), 4096);
-}
+uint64_t ThreadRegistry::private_bytes() const { return state_blocks_ * sizeof(StateBlock) + slot_blocks_ * sizeof(SlotBlock); }
 
 }  // namespace heapspy

@@ -24,12 +24,27 @@ class ThreadRegistry {
   // False: some of it could not be appended and is lost, counted.
   bool flush(ThreadState& thread);
   uint32_t threads_alive_bound() const { return active_; }
-  // Resident bytes of the private memory of the registry, at most.
+  // Bytes of memory of its own besides this object.
   uint64_t private_bytes() const;
 
  private:
-  static constexpr uint32_t kMaxThreads = 1 << 16;
+  // Two pages each.
+  static constexpr uint32_t kStatesInBlock = 63, kSlotsInBlock = 200;
+  struct StateBlock {
+    StateBlock* before;
+    uint32_t used;
+    ThreadState states[kStatesInBlock];
+  };
+  struct SlotBlock {
+    SlotBlock* before;
+    uint32_t used;
+    Slot slots[kSlotsInBlock];
+  };
+  static_assert(sizeof(StateBlock) <= 8192 && sizeof(SlotBlock) <= 8192);
 
+  ThreadState* unused_state();
+  Slot* unused_slot();
+  void forget(ThreadState& thread);
   Slot* free_slot(bool small);
   bool add_slots(TraceFile::Segment segment);
   void attach(ThreadState& thread, Slot& slot);
@@ -40,18 +55,20 @@ class ThreadRegistry {
   void reclaim_gone_threads(bool all);
 
   Lock lock_;
-  ThreadState* states_at_ = nullptr;
-  Slot* slots_at_ = nullptr;
+  StateBlock* states_at_ = nullptr;  // the newest
+  SlotBlock* slots_at_ = nullptr;
   Slot* free_small_ = nullptr;
   Slot* free_large_ = nullptr;
-  uint32_t states_ = 0;      // used at least once
-  uint32_t free_state_ = 0;  // index + 1 of a state to reuse; linked through ThreadState::id
-  uint32_t slots_ = 0;
+  ThreadState* free_states_ = nullptr;
+  uint32_t state_blocks_ = 0;  // besides the first
+  uint32_t slot_blocks_ = 0;
   uint32_t small_slots_ = 0;
   uint32_t large_slots_ = 0;
   uint32_t active_ = 0;
   uint32_t ending_ = 0;
   uint32_t active_at_last_sweep_ = 0;
+  StateBlock first_states_ = {};
+  SlotBlock first_slots_ = {};
 };
 
 }  // namespace heapspy

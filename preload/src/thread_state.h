@@ -54,6 +54,7 @@ struct alignas(64) ThreadState {
   Slot* slot;
   uint64_t last_tick;
   uint64_t stream_delta;     // position minus place in the thread's stream
+  ThreadState* next_free;    // of a state that is free
   uint32_t unproven_stamps;  // in a row that came by count after a long time on one CPU: is rseq still telling?
   char name[16];
 };

@@ -83,18 +83,17 @@ bool TraceFile::begin_in(int fd, uint32_t first_ring_bytes, Segment* first) {
   if (error) return message::cannot_create_trace(path_, error), false;
   device_ = status.st_dev;
   inode_ = status.st_ino;
-  void* mapped = os::map_shared(fd, 0, kPageBytes);
+  char* mapped = static_cast<char*>(os::map_shared(fd, 0, bytes));
   if (!mapped) return message::cannot_map_trace(path_, -19), false;
   // A forked child must not share the page; without this advice it would write into its parent's trace.
-  if (os::failed(os::advise(mapped, kPageBytes, MADV_DONTFORK))) return message::no_fork_protection(), false;
-  auto* header = static_cast<FileHeader*>(mapped);
+  if (os::failed(os::advise(mapped, bytes, MADV_DONTFORK))) return message::no_fork_protection(), false;
+  auto* header = reinterpret_cast<FileHeader*>(mapped);
   __builtin_memcpy(header->magic, kMagic, sizeof kMagic);
   header->version = kVersion;
   header->header_bytes = kPageBytes;
   header->append_at = bytes;
   header_ = header;
-  *first = map_segment(fd, kPageBytes, 1, first_ring_bytes);
-  if (!first->staging) return message::cannot_map_trace(path_, -19), false;
+  *first = begin_segment(mapped + kPageBytes, 1, first_ring_bytes);
   return true;
 }
 
@@ -106,6 +105,10 @@ TraceFile::Segment TraceFile::map_segment(int fd, uint64_t at, uint32_t slots, u
     os::unmap(mapped, bytes);
     return {};
   }
+  return begin_segment(mapped, slots, ring_bytes);
+}
+
+TraceFile::Segment TraceFile::begin_segment(char* mapped, uint32_t slots, uint32_t ring_bytes) {
   auto* staging = reinterpret_cast<StagingHeader*>(mapped + sizeof(ChunkHeader));
   staging->slots = slots;
   staging->ring_bytes = ring_bytes;
@@ -114,7 +117,7 @@ TraceFile::Segment TraceFile::map_segment(int fd, uint64_t at, uint32_t slots, u
   header.magic = kChunkMagic;
   header.kind = ChunkKind::staging;
   header.version = 1;
-  header.payload_bytes = bytes - sizeof(ChunkHeader);
+  header.payload_bytes = segment_bytes(slots, ring_bytes) - sizeof(ChunkHeader);
   seal(header);
   *chunk = header;
   return {staging, mapped + kPageBytes};

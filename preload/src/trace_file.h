@@ -45,6 +45,7 @@ class TraceFile {
   long reopen();
   bool reserve(uint64_t bytes, uint64_t alignment, uint64_t* at);
   void failed(format::Stop stop, long error);
+  static Segment begin_segment(char* mapped, uint32_t slots, uint32_t ring_bytes);
   Segment map_segment(int fd, uint64_t at, uint32_t slots, uint32_t ring_bytes);
 
   format::FileHeader* header_ = nullptr;

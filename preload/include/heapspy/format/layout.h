@@ -1,5 +1,5 @@
 // The bytes of a trace that are not events: file header, chunk headers, staging segments, snapshots.
-// FORMAT.md draws them; tests/format_test.cpp holds its examples against this file.
+// FORMAT.md draws them; tests/format/format_md_test.cpp holds its examples against this file.
 //
 // Shared by the recorder (writes) and the analyzer (reads). All numbers are little-endian; all structs are
 // fixed-width and padded by name. Offsets are from the start of the file unless said otherwise.
