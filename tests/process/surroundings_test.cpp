@@ -1,6 +1,7 @@
 // Programs that change their folder, root, user, limits, descriptors and signals while they are recorded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -119,6 +120,24 @@ TEST(Surroundings, AFileSizeLimitBeforeTheStartLeavesTheProgramUnrecorded) {
   EXPECT_EQ(outcome.exit_status, 0) << outcome;
   EXPECT_THAT(outcome.err, testing::MatchesRegex("heapspy: cannot create .*: beyond the file size limit \\(ulimit -f\\)\\. Not "
                                                  "recording; set HEAPSPY_OUT to a writable folder\\.\n"));
+}
+
+TEST(Surroundings, WithoutProcCallsAreRecordedAndNoPictureIsInvented) {
+  const auto hide_proc = [] {
+    if (unshare(CLONE_NEWNS) || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) ||
+        mount("tmpfs", "/proc", "tmpfs", 0, nullptr))
+      _exit(77);
+  };
+  Recording run({.command = {victim("says"), "hello"}, .before_exec = hide_proc});
+  const Outcome& outcome = run.finish();
+  if (outcome.exit_status == 77) GTEST_SKIP() << "cannot hide /proc here (needs root)";
+  EXPECT_EQ(outcome.exit_status, 0);
+  EXPECT_EQ(outcome.out, "hello\n");
+  EXPECT_EQ(outcome.err, "");
+  const report::Report report = run.report();
+  expect_whole(report);
+  EXPECT_EQ(thread_named(report, "t-says").allocations, 10u);
+  EXPECT_FALSE(report.rss.total_bytes.has_value());
 }
 
 TEST(Surroundings, LockedMemoryStaysSmall) {
