@@ -9,6 +9,9 @@
 //   special  an allocator's or a program's own. It may call malloc or free in turn (jemalloc's aligned new calls aligned_alloc
 //            through the symbol table), so our hooks are guarded meanwhile. An exception must not pass through the guard: the
 //            nothrow form is called, and if that gave null, the throwing one with our hooks open.
+//   front    the program (or a library before us) has a malloc or an operator new of its own: the forms that it left alone lead
+//            to those, and a block of ours must not meet them. Each form goes on to the next one, and what reaches malloc and
+//            free here is recorded there.
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -28,13 +31,16 @@ using format::Release;
 
 namespace {
 
-enum class Provider : int { unknown, plain, special };
+enum class Provider : int { unknown, plain, special, front };
 
 bool is_runtime_library(const char* file) {
   for (; *file; file++)
     if (begins_with(file, "libstdc++") || begins_with(file, "libc++")) return true;
   return false;
 }
+
+// True where every call of these names by the program comes to us first.
+bool nobody_in_front();
 
 // The next definition of one form of operator new or delete.
 template <class Function>
@@ -51,7 +57,9 @@ struct Form {
     Provider found = Provider::plain;
     next = reinterpret_cast<Function>(dlsym(RTLD_NEXT, symbol));
     Dl_info where{};
-    if (next && dladdr(reinterpret_cast<void*>(next), &where) && where.dli_fname && !is_runtime_library(where.dli_fname))
+    if (!nobody_in_front())
+      found = Provider::front;
+    else if (next && dladdr(reinterpret_cast<void*>(next), &where) && where.dli_fname && !is_runtime_library(where.dli_fname))
       found = Provider::special;
     return provider = found;
   }
@@ -95,6 +103,39 @@ const char nothrow_tag = 0;
 
 }  // namespace
 
+// Declared by their mangled names here, defined below.
+HEAPSPY_EXPORT void* _Znwm(size_t);
+HEAPSPY_EXPORT void* _Znam(size_t);
+HEAPSPY_EXPORT void* _ZnwmSt11align_val_t(size_t, size_t);
+HEAPSPY_EXPORT void _ZdlPv(void*);
+HEAPSPY_EXPORT void _ZdaPv(void*);
+HEAPSPY_EXPORT void _ZdlPvSt11align_val_t(void*, size_t);
+
+namespace {
+
+bool nobody_in_front() {
+  static int known = -1;
+  if (known >= 0) return known;
+  const struct {
+    const char* name;
+    void* ours;
+  } kNames[] = {{"malloc", reinterpret_cast<void*>(&malloc)},
+                {"free", reinterpret_cast<void*>(&free)},
+                {"_Znwm", reinterpret_cast<void*>(&_Znwm)},
+                {"_Znam", reinterpret_cast<void*>(&_Znam)},
+                {"_ZnwmSt11align_val_t", reinterpret_cast<void*>(&_ZnwmSt11align_val_t)},
+                {"_ZdlPv", reinterpret_cast<void*>(&_ZdlPv)},
+                {"_ZdaPv", reinterpret_cast<void*>(&_ZdaPv)},
+                {"_ZdlPvSt11align_val_t", reinterpret_cast<void*>(&_ZdlPvSt11align_val_t)}};
+  int none = 1;
+  for (const auto& name : kNames)
+    if (dlsym(RTLD_DEFAULT, name.name) != name.ours) none = 0;
+  known = none;
+  return known != 0;
+}
+
+}  // namespace
+
 // Expanded once per form: symbol, its nothrow partner, more parameters.
 #define HEAPSPY_NEW(symbol, nothrow_symbol)                                                                          \
   HEAPSPY_EXPORT void* symbol(size_t bytes) {                                                                        \
@@ -104,6 +145,7 @@ const char nothrow_tag = 0;
       void* block = plain_new(bytes);                                                                                \
       return __builtin_expect(block != nullptr, 1) ? record_new(block, bytes) : form.real()(bytes);                  \
     }                                                                                                                \
+    if (form.provider == Provider::front) return form.real()(bytes);                                                 \
     if (!nothrow.plain())                                                                                            \
       if (void* block = guarded([&] { return nothrow.next(bytes, &nothrow_tag); })) return record_new(block, bytes); \
     return form.next(bytes);                                                                                         \
@@ -115,6 +157,7 @@ const char nothrow_tag = 0;
       if (__builtin_expect(block != nullptr, 1)) return record_new(block, bytes);                                    \
       return form.real() ? form.next(bytes, tag) : nullptr;                                                          \
     }                                                                                                                \
+    if (form.provider == Provider::front) return form.real()(bytes, tag);                                            \
     return record_new(guarded([&] { return form.next(bytes, tag); }), bytes);                                        \
   }
 HEAPSPY_NEW(_Znwm, _ZnwmRKSt9nothrow_t)
@@ -128,6 +171,7 @@ HEAPSPY_NEW(_Znam, _ZnamRKSt9nothrow_t)
       void* block = plain_aligned_new(bytes, alignment);                                                         \
       return block ? record_aligned_new(block, bytes, alignment) : form.real()(bytes, alignment);                \
     }                                                                                                            \
+    if (form.provider == Provider::front) return form.real()(bytes, alignment);                                  \
     if (!nothrow.plain())                                                                                        \
       if (void* block = guarded([&] { return nothrow.next(bytes, alignment, &nothrow_tag); }))                   \
         return record_aligned_new(block, bytes, alignment);                                                      \
@@ -139,6 +183,7 @@ HEAPSPY_NEW(_Znam, _ZnamRKSt9nothrow_t)
       if (void* block = plain_aligned_new(bytes, alignment)) return record_aligned_new(block, bytes, alignment); \
       return form.real() ? form.next(bytes, alignment, tag) : nullptr;                                           \
     }                                                                                                            \
+    if (form.provider == Provider::front) return form.real()(bytes, alignment, tag);                             \
     return record_aligned_new(guarded([&] { return form.next(bytes, alignment, tag); }), bytes, alignment);      \
   }
 HEAPSPY_ALIGNED_NEW(_ZnwmSt11align_val_t, _ZnwmSt11align_val_tRKSt9nothrow_t)
@@ -150,6 +195,7 @@ HEAPSPY_ALIGNED_NEW(_ZnamSt11align_val_t, _ZnamSt11align_val_tRKSt9nothrow_t)
     static Form<void(*) parameters> form{#delete_symbol};                                                  \
     if (HEAPSPY_UNLIKELY(!block || bootstrap::owns(block))) return;                                        \
     if (form.plain()) return write_release_and_free(Release::operator_delete, block, next_allocator.free); \
+    if (form.provider == Provider::front) return form.real() arguments;                                    \
     write_release_and_free(Release::operator_delete, block, [](void*) {});                                 \
     guarded([&] { form.next arguments; });                                                                 \
   }

@@ -192,8 +192,8 @@ void order(SnapshotReason reason) {
 
 namespace {
 
-// Mappings, residency and heaps first and together: they must fit each other.
-void write_picture(SnapshotReason reason, TaggedPayload& payload) {
+// Mappings, residency and heaps first and together: they must fit each other. False: /proc shows nothing.
+bool write_picture(SnapshotReason reason, TaggedPayload& payload) {
   Recorder& r = *recorder;
   SnapshotInfo info{};
   info.begin_tick = r.clock.now();
@@ -208,6 +208,7 @@ void write_picture(SnapshotReason reason, TaggedPayload& payload) {
   const uint64_t from = payload.bytes();
   stored_info()->rss_bytes = mapping_scan::append_mappings(pagemap, payload);
   const uint64_t to = payload.bytes();
+  if (to == from) return false;
   payload.end();
   payload.begin(static_cast<uint32_t>(SnapshotTag::residency));
   mapping_scan::for_each(payload, from, to, [&](const MappingRecord& mapping) {
@@ -232,10 +233,11 @@ void write_picture(SnapshotReason reason, TaggedPayload& payload) {
   payload.append_file("/proc/self/status", 4096, 8192);
   payload.end();
   // A small process's cgroup says nothing about it, and four files of cgroupfs cost as much as all the rest.
-  if (stored_info()->rss_bytes < kLeastPeak) return;
+  if (stored_info()->rss_bytes < kLeastPeak) return true;
   payload.begin(static_cast<uint32_t>(SnapshotTag::cgroup_text));
   add_cgroup(payload);
   payload.end();
+  return true;
 }
 
 }  // namespace
@@ -249,11 +251,10 @@ void take(SnapshotReason reason) {
     os::SignalsBlocked blocked;
     const uint64_t begin = r.clock.now();
     TaggedPayload payload(scratch.payload, sizeof scratch.payload, kRoom);
-    write_picture(reason, payload);
     ChunkHeader chunk{};
     chunk.kind = ChunkKind::snapshot;
     chunk.first_tick = begin;
-    r.file.append(chunk, {payload.data(), payload.bytes()});
+    if (write_picture(reason, payload)) r.file.append(chunk, {payload.data(), payload.bytes()});
     const uint64_t end = r.clock.now();
     r.last_snapshot_end.store(end, std::memory_order_relaxed);
     r.last_snapshot_took.store(end - begin, std::memory_order_relaxed);
