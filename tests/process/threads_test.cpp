@@ -129,7 +129,7 @@ TEST(Threads, ErrnoSurvivesEveryHookWithAClockAtEveryEvent) {
 }
 
 TEST(Threads, BlocksOfOneThatExitsAreFreedByOthers) {
-  Recording run({.command = {victim("leaves_blocks")}});
+  Recording run({.command = {victim("leaves_blocks")}, .environment = {{"HEAPSPY_CLOCK", "event"}}});
   EXPECT_EQ(run.finish().exit_status, 0);
   const report::Report report = run.report();
   expect_whole(report);
