@@ -9,7 +9,7 @@
 // `heapspy trim PID` returns most of it. MALLOC_ARENA_MAX=1 and jemalloc lower the peak, each at a price that
 // `heapspy compare` tells.
 //
-// java -Xmx192m -jar zip_threads.jar [THREADS] [ROUNDS] [--hold SECONDS] [--wait]
+// java -Xmx512m -jar zip_threads.jar [THREADS] [ROUNDS] [--hold SECONDS] [--wait]
 //   THREADS  workers (default 64)          ROUNDS  batches of streams that each opens (default 12)
 //   --hold   seconds to stay at the end    --wait  stay at the end until a line comes on stdin
 import java.io.IOException;
@@ -30,7 +30,12 @@ public final class ZipThreads {
   private boolean wait = false;
 
   public static void main(String[] arguments) throws Exception {
-    new ZipThreads(arguments).run();
+    try {
+      new ZipThreads(arguments).run();
+    } catch (Exception failure) {  // an OutOfMemoryError in a worker, most likely: the other workers would keep the JVM alive
+      failure.printStackTrace();
+      System.exit(1);
+    }
   }
 
   private ZipThreads(String[] arguments) {
