@@ -155,10 +155,12 @@ TEST(MemoryMap, SumsAChildOfKnownMappings) {
   constexpr std::uint64_t kMiB = 1 << 20;
   ForkedChild bare([] {});
   ForkedChild child([] {
-    for (int i = 0; i < 7; i++) {  // read-write and execute: they never merge with what is there
-      void* code = ::mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      void* gap = ::mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (code == MAP_FAILED || gap == MAP_FAILED) ::_exit(1);
+    // One reservation, so that a page without access stands between any two: neighbours of one kind are one mapping.
+    char* space = static_cast<char*>(::mmap(nullptr, 29 * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (space == MAP_FAILED) ::_exit(1);
+    for (int i = 0; i < 7; i++) {
+      char* code = space + (4 * i + 1) * kPage;
+      if (::mprotect(code, 3 * kPage, PROT_READ | PROT_WRITE | PROT_EXEC)) ::_exit(1);
       std::memset(code, 1, 2 * kPage);
     }
     void* shared = ::mmap(nullptr, 5 * kMiB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
