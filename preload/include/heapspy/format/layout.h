@@ -200,7 +200,7 @@ struct SnapshotInfo {
 };
 static_assert(sizeof(SnapshotInfo) == 48);
 
-// One mapping of /proc/self/smaps.
+// One mapping of /proc/self/smaps, or of maps with its pages counted (a small process: private_dirty and anon_huge stay 0).
 struct MappingRecord {
   std::uint64_t start;
   std::uint64_t end;
