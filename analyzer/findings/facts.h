@@ -60,6 +60,7 @@ struct Facts {
   // The moment.
   std::string moment;  // "at the end", "at the peak of RSS", "at 3.0 s"
   std::optional<double> time_s;
+  bool at_peak = false;  // of RSS
   // The process.
   std::uint32_t pid = 0;
   bool running = false;                          // still alive, so commands can reach it

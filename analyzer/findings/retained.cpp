@@ -1,6 +1,8 @@
 // Whole free pages that malloc_trim(0) would return now. Where one block plugs the heap, `plug` counts them instead.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "analyzer/findings/quantity.h"
 #include "analyzer/findings/verdicts.h"
 
@@ -9,6 +11,15 @@ namespace {
 
 // Live bytes below this share of their peak: whatever is kept, the program does not hold it.
 constexpr double kFallen = 0.5;
+
+// What the heaps hold beyond the most that was ever live: all that earlier trims could have kept RSS lower by. A moment just
+// after the program began to free shows whole free pages that leave by themselves when it has freed the rest.
+std::uint64_t beyond_peak_live(const Facts& facts) {
+  std::uint64_t resident = 0;
+  for (const ArenaFacts& arena : facts.arenas)
+    if (arena.glibc_heap) resident += arena.resident_bytes.value_or(0);
+  return resident - std::min(resident, facts.peak_live_bytes);
+}
 
 }  // namespace
 
@@ -24,6 +35,7 @@ std::optional<Finding> retained(const Facts& facts) {
     if (!largest || *arena.trimmable_bytes > *largest->trimmable_bytes) largest = &arena;
   }
   if (!largest || !worth(facts, bytes)) return std::nullopt;
+  if (facts.at_peak && !worth(facts, beyond_peak_live(facts))) return std::nullopt;
 
   Finding finding;
   finding.kind = "retained";

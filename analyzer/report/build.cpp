@@ -251,6 +251,7 @@ findings::Facts facts_of(const Report& report, const Figures& figures, const Mom
   findings::Facts facts;
   facts.moment = moment_of_rss_text(moment_report(moment));
   facts.time_s = moment.time_s;
+  facts.at_peak = moment.why == model::Why::peak;
   facts.pid = report.process.pid;
   facts.running = report.process.end == "running";
   facts.glibc = figures.facts.glibc;

@@ -98,6 +98,22 @@ TEST(Verdicts, ManyLiveBlocksMakeItRetainedAndNotAPlug) {
   EXPECT_THAT(*found[0].to_try, HasSubstr("MALLOC_TRIM_THRESHOLD_=131072, set before start"));
 }
 
+// A snapshot that comes when a program has just begun to free what it filled: its RSS could not have been lower.
+TEST(Verdicts, WhatIsFreeAtAPeakThatLiveMemoryFilledIsNotRetained) {
+  Facts facts = process(201 * kMiB);
+  facts.arenas = {main_heap(135 * kMiB, 135000, 65 * kMiB, 4096)};
+  facts.arenas[0].resident_bytes = 200 * kMiB;
+  facts.live_bytes = 135 * kMiB;
+  facts.peak_live_bytes = 199 * kMiB;
+  facts.at_peak = true;
+  EXPECT_THAT(kinds(judge(facts)), IsEmpty());
+  facts.at_peak = false;
+  EXPECT_THAT(kinds(judge(facts)), ElementsAre("retained"));
+  facts.at_peak = true;
+  facts.peak_live_bytes = 150 * kMiB;
+  EXPECT_THAT(kinds(judge(facts)), ElementsAre("retained"));
+}
+
 TEST(Verdicts, ATrimThresholdThatIsSetIsNotOfferedAgain) {
   Facts facts = fragmentation();
   facts.arenas[0].live_blocks = 41;

@@ -66,6 +66,16 @@ struct Control {
 };
 static_assert(sizeof(Control) == 128);
 
+// What froze a copy of the rings (HEAPSPY_TRIGGER).
+enum class Trigger : std::uint32_t {
+  none = 0,
+  rss = 1,
+  cgroup = 2,
+  signal = 3,
+  fail = 4,       // an allocation returned null
+  requested = 5,  // `heapspy snapshot`, heapspy_snapshot()
+};
+
 // The first page of the file. The recorder keeps it mapped and writes it in place.
 struct FileHeader {
   char magic[8];
@@ -95,7 +105,14 @@ struct FileHeader {
   std::uint32_t events_per_stamp;          // K of the stamp rule in force (32; 8 without rseq; 1 with clock=event)
   std::uint64_t parent_start_realtime_ns;  // forked: start_realtime_ns of the parent's trace, else 0
   std::uint64_t unregistered_lost;         // events of threads that could not get a staging ring, counted, not stored
-  std::uint8_t reserved[88];
+  std::uint64_t sample_bytes;              // mode sample: HEAPSPY_SAMPLE, the mean of bytes between samples
+  std::uint64_t ring_bytes;                // mode ring: HEAPSPY_RING, what its rings take at most
+  std::uint32_t collector;                 // pid of the `heapspy record` that empties the rings; 0 none
+  std::uint32_t collector_beat;            // it moves while the collector is at work; stands still when it is late or dead
+  Trigger frozen_by;                       // a copy that a trigger froze from the rings of a process that went on
+  std::uint32_t copies;                    // copies frozen so far, in mode ring
+  std::uint64_t sampling_lost;             // mode sample: blocks not sampled because the set of sampled ones was full
+  std::uint8_t reserved[48];
   Control control;
 };
 static_assert(offsetof(FileHeader, control) == 256);
@@ -107,6 +124,8 @@ enum class ChunkKind : std::uint16_t {
   staging = 2,   // a segment of staging rings; never sealed (checksum 0), page-aligned
   events = 3,    // words of one thread's stream
   snapshot = 4,  // where memory is at one moment
+  counters = 5,  // a segment of ThreadCounters; never sealed (checksum 0), page-aligned
+  packed = 6,    // words of one thread's stream, compressed
 };
 
 inline constexpr std::uint32_t kChunkMagic = 0x43505348;  // "HSPC"
@@ -123,7 +142,9 @@ struct ChunkHeader {
   std::uint64_t stream_at;         // events: position of the first word in the thread's stream, in words
   std::uint64_t first_tick;        // events: a tick not later than any event in it; snapshot: when it began
   std::uint64_t payload_checksum;  // checksum() of the payload; 0 for staging
-  std::uint64_t reserved;
+  // events: what the thread itself counted: of the words of its stream before place stream_at + payload words + (this >> 48),
+  // (this & 2^48 - 1) began a record. 0: not said.
+  std::uint64_t records;
   std::uint64_t header_checksum;  // checksum() of the 56 bytes before it
 };
 static_assert(sizeof(ChunkHeader) == 64);
@@ -148,11 +169,56 @@ struct SlotHeader {
   std::uint64_t stream_delta;  // position minus place in the owner's stream, in words (modulo 2^64)
   std::uint64_t lost_events;   // of the owner: could not be appended, or came while its recorder was busy
   std::uint64_t first_tick;    // a tick not later than any event at or after `appended`
-  std::uint64_t reserved[3];
+  std::uint64_t counted_at;    // a position; of the owner's words before it …
+  std::uint64_t records;       // … so many began a record (written after counted_at)
+  // mode ring: 0, or the sequence number of a ring that its owner has filled and left; the lowest is the next to be reused.
+  std::uint64_t filled;
 };
 static_assert(sizeof(SlotHeader) == 64);
 inline constexpr std::uint32_t kMaxSlots = (kPageBytes - sizeof(ChunkHeader) - sizeof(StagingHeader)) / sizeof(SlotHeader);
 static_assert(kMaxSlots == 62);
+
+// ---- counters ----------------------------------------------------------------------------------------------------
+// Mode `count`: chunk header (64), CountersHeader (64), then `slots` ThreadCounters. A segment's slots are reused: when none is
+// free, the threads that ended longest ago are summed up in the slot whose `thread` is kEndedThreads.
+struct CountersHeader {
+  std::uint32_t slots;
+  std::uint32_t slot_bytes;  // sizeof(ThreadCounters)
+  std::uint64_t reserved[7];
+};
+static_assert(sizeof(CountersHeader) == 64);
+
+// Which entry point was called; index of ThreadCounters::calls.
+enum class Call : std::uint32_t {
+  malloc = 0,
+  calloc = 1,
+  realloc_new = 2,  // realloc(NULL, n)
+  aligned = 3,
+  operator_new = 4,
+  operator_new_aligned = 5,
+  reallocation = 6,  // of a block, to n > 0
+  free = 7,
+  operator_delete = 8,
+  realloc_freed = 9,  // realloc(p, 0)
+  failed = 10,
+};
+inline constexpr std::uint32_t kCalls = 11;
+inline constexpr std::uint32_t kCountedSizes = 49;  // [0], then powers of two: [2^(i-1), 2^i); the last takes all that is larger
+inline constexpr std::uint32_t kEndedThreads = 0xffffffff;
+
+struct ThreadCounters {
+  std::uint32_t thread;  // id, 0: the slot is free
+  std::uint32_t tid;
+  std::uint64_t start_tick;
+  std::uint64_t end_tick;  // 0: has not ended
+  std::uint64_t threads;   // 1; kEndedThreads: how many
+  char name[16];
+  std::uint64_t calls[kCalls];
+  std::uint64_t reserved;
+  std::uint64_t allocations[kCountedSizes];  // calls that returned a new block, by size asked for
+  std::uint64_t bytes[kCountedSizes];        // asked for by those and by reallocations
+};
+static_assert(sizeof(ThreadCounters) == 928);
 
 // ---- tagged items: payloads of `process` and `snapshot` chunks ---------------------------------------------------
 // A payload is a row of items, each a TaggedItem followed by `bytes` bytes and zeros up to a multiple of 8. Unknown
