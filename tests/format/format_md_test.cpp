@@ -90,6 +90,13 @@ TEST(FormatDocument, PlacesEveryFieldOfTheFileHeader) {
       {"events_per_stamp", offsetof(FileHeader, events_per_stamp)},
       {"parent_start_realtime_ns", offsetof(FileHeader, parent_start_realtime_ns)},
       {"unregistered_lost", offsetof(FileHeader, unregistered_lost)},
+      {"sample_bytes", offsetof(FileHeader, sample_bytes)},
+      {"ring_bytes", offsetof(FileHeader, ring_bytes)},
+      {"collector", offsetof(FileHeader, collector)},
+      {"collector_beat", offsetof(FileHeader, collector_beat)},
+      {"frozen_by", offsetof(FileHeader, frozen_by)},
+      {"copies", offsetof(FileHeader, copies)},
+      {"sampling_lost", offsetof(FileHeader, sampling_lost)},
       {"control", offsetof(FileHeader, control)},
   };
   EXPECT_EQ(offsets_in_table("| FileHeader at |"), expected);
@@ -106,7 +113,7 @@ TEST(FormatDocument, PlacesEveryFieldOfTheChunkHeader) {
       {"stream_at", offsetof(ChunkHeader, stream_at)},
       {"first_tick", offsetof(ChunkHeader, first_tick)},
       {"payload_checksum", offsetof(ChunkHeader, payload_checksum)},
-      {"reserved", offsetof(ChunkHeader, reserved)},
+      {"records", offsetof(ChunkHeader, records)},
       {"header_checksum", offsetof(ChunkHeader, header_checksum)},
   };
   EXPECT_EQ(offsets_in_table("| at | bytes | field |"), expected);
