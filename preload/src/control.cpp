@@ -41,16 +41,35 @@ void trim() {
   c.result = RequestResult::done;
 }
 
+// Into a chunk of its own: the helper has no stream.
+void mark() {
+  Control& c = words();
+  char text[sizeof c.text + 1] = {};
+  static_assert(sizeof text % 8 == 1);
+  size_t length = 0;
+  while (length < sizeof c.text && (text[length] = c.text[length])) length++;
+  ChunkHeader chunk{};
+  chunk.kind = ChunkKind::mark;
+  chunk.first_tick = recorder->clock.now();
+  c.begin_tick = c.end_tick = chunk.first_tick;
+  c.result = recorder->file.append(chunk, {text, align_up(length, 8)}) ? RequestResult::done : RequestResult::refused;
+}
+
+void take_snapshot() {
+  Control& c = words();
+  c.begin_tick = recorder->clock.now();
+  c.result = snapshot::take(SnapshotReason::requested) ? RequestResult::done : RequestResult::refused;
+  c.end_tick = recorder->clock.now();
+}
+
 void serve() {
   Control& c = words();
   const uint32_t asked = std::atomic_ref<uint32_t>(c.asked).load(std::memory_order_acquire);
   if (asked == std::atomic_ref<uint32_t>(c.answered).load(std::memory_order_relaxed)) return;
   switch (c.request) {
     case Request::trim: trim(); break;
-    case Request::snapshot:
-      snapshot::take(SnapshotReason::requested);
-      c.result = RequestResult::done;
-      break;
+    case Request::snapshot: take_snapshot(); break;
+    case Request::mark: mark(); break;
     default: c.result = RequestResult::refused;
   }
   note_clocks();

@@ -242,11 +242,14 @@ bool write_picture(SnapshotReason reason, TaggedPayload& payload) {
 
 }  // namespace
 
-void take(SnapshotReason reason) {
+bool take(SnapshotReason reason) {
   Recorder& r = *recorder;
-  // The last picture is worth a wait for another that is being taken; a second one of the same moment is not.
+  // The last picture, or one that somebody asked for, is worth a wait for another that is being taken; a second one of the same
+  // moment is not.
   constexpr int kPatienceMs = 2000;
-  if (reason == SnapshotReason::exit ? !r.snapshot_lock.lock_within(kPatienceMs) : !r.snapshot_lock.try_lock()) return;
+  const bool worth_a_wait = reason == SnapshotReason::exit || reason == SnapshotReason::requested;
+  if (worth_a_wait ? !r.snapshot_lock.lock_within(kPatienceMs) : !r.snapshot_lock.try_lock()) return false;
+  bool taken;
   {
     os::SignalsBlocked blocked;
     const uint64_t begin = r.clock.now();
@@ -254,12 +257,13 @@ void take(SnapshotReason reason) {
     ChunkHeader chunk{};
     chunk.kind = ChunkKind::snapshot;
     chunk.first_tick = begin;
-    if (write_picture(reason, payload)) r.file.append(chunk, {payload.data(), payload.bytes()});
+    taken = write_picture(reason, payload) && r.file.append(chunk, {payload.data(), payload.bytes()});
     const uint64_t end = r.clock.now();
     r.last_snapshot_end.store(end, std::memory_order_relaxed);
     r.last_snapshot_took.store(end - begin, std::memory_order_relaxed);
   }
   r.snapshot_lock.unlock();
+  return taken;
 }
 
 // A large process's picture takes tens of milliseconds. Whatever was asked for, looking for a peak costs at most a quarter of

@@ -126,6 +126,7 @@ enum class ChunkKind : std::uint16_t {
   snapshot = 4,  // where memory is at one moment
   counters = 5,  // a segment of ThreadCounters; never sealed (checksum 0), page-aligned
   packed = 6,    // words of one thread's stream, compressed
+  mark = 7,      // `heapspy mark`: its text, filled up with zeros; first_tick is when
 };
 
 inline constexpr std::uint32_t kChunkMagic = 0x43505348;  // "HSPC"
@@ -203,7 +204,8 @@ enum class Call : std::uint32_t {
   failed = 10,
 };
 inline constexpr std::uint32_t kCalls = 11;
-inline constexpr std::uint32_t kCountedSizes = 49;  // [0], then powers of two: [2^(i-1), 2^i); the last takes all that is larger
+inline constexpr std::uint32_t kCountedSizes =
+    49;  // [0], then powers of two: [2^(i-1), 2^i); the last takes all that is larger
 inline constexpr std::uint32_t kEndedThreads = 0xffffffff;
 
 struct ThreadCounters {
