@@ -1,7 +1,6 @@
 // heapspy trim PID [--json]
 #include <fmt/core.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -9,6 +8,7 @@
 
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/reading_progress.h"
+#include "analyzer/cli/recorder_request.h"
 #include "analyzer/findings/quantity.h"
 #include "analyzer/process/live_process.h"
 #include "analyzer/process/recorder_link.h"
@@ -203,31 +203,19 @@ void refuse_what_is_not_glibc(pid_t pid, const std::string& trace_path) {
 
 ExitStatus trim(const Options& options) {
   const LiveProcess target(options.pid);
-  if (!target.alive()) refuse(fmt::format("process {} has ended", options.pid));
+  expect_alive(target);
   RecorderLink link(target);
   refuse_what_is_not_glibc(options.pid, link.trace_path());
-  const char state = target.status().state.value_or('?');
-  if (state == 'T' || state == 't')
-    refuse(fmt::format("process {} is stopped; let it go on with kill -CONT {}", options.pid, options.pid));
-  const bool listener = link.has_listener();
   Trimmed trimmed;
   trimmed.rss_before = rss_now(target);
-  const auto answer = link.ask(format::Request::trim, std::chrono::milliseconds(std::llround(options.timeout_s * 1000)));
-  if (!answer && listener)
-    refuse(
-        fmt::format("the recorder of process {} did not answer within {:g} s; nothing was changed, --timeout gives it longer",
-                    options.pid, options.timeout_s));
-  if (!answer)
-    refuse(fmt::format(
-        "process {} has one thread, which made no allocation within {:g} s, and only there is a trim safe; nothing was "
-        "changed, try again when it works or give it longer with --timeout",
-        options.pid, options.timeout_s));
-  if (answer->result != format::RequestResult::done)
+  const process::Answer answer =
+      ask_recorder(target, link, {.request = format::Request::trim, .action = "a trim", .timeout_s = options.timeout_s});
+  if (answer.result != format::RequestResult::done)
     refuse(fmt::format("the recorder of process {} refused: malloc_trim is glibc's, and another allocator answers there",
                        options.pid));
   trimmed.rss_after = rss_now(target);
   try {
-    read_trace(link.trace_path(), *answer, trimmed);
+    read_trace(link.trace_path(), answer, trimmed);
   } catch (const trace::Unreadable& error) {
     trimmed.unread = error.what();
   }

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "analyzer/model/heap_state.h"
+#include "analyzer/model/marks.h"
 
 namespace heapspy::model {
 namespace {
@@ -56,6 +57,7 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
   SizeHistogram sizes;
   Lifetimes lifetimes(reader.clock());
   TimelineCurve curve;
+  Marks marks;
 
   std::vector<WantedMoment> wanted;
   if (const auto peak = peak_snapshot(reader)) {
@@ -68,7 +70,7 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
 
   {
     Run run(reader, figures.facts, std::move(wanted), &curve, options.top_blocks,
-            {&totals, &threads, &sizes, &lifetimes, &curve});
+            {&totals, &threads, &sizes, &lifetimes, &curve, &marks});
     figures.events = run.timeline.run(std::nullopt, options.progress);
     figures.moments = std::move(run.state.moments());
     // Also where the timeline never came to the last snapshot, as in a damaged trace.
@@ -87,6 +89,8 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
   figures.sizes = sizes.rows();
   figures.lifetimes = lifetimes.rows();
   figures.curve = curve.points();
+  figures.marks = marks.kept();
+  figures.marks_left_out = marks.left_out();
   return figures;
 }
 

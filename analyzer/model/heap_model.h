@@ -25,6 +25,8 @@ struct Figures {
   std::vector<SizeRow> sizes;          // by size
   std::vector<LifetimeRow> lifetimes;  // shortest first
   std::vector<CurvePoint> curve;       // by time
+  std::vector<trace::Mark> marks;      // of the program's own threads, by time
+  std::uint64_t marks_left_out = 0;    // beyond kMarksKept
   std::vector<Moment> moments;         // peak (if any snapshot was taken), end, requested (if asked for)
 
   const Moment* at(Why) const;  // nullptr: no such moment

@@ -47,8 +47,9 @@ bool control_is_off(const LiveProcess& target) {
   return environment.find(std::string("\0HEAPSPY_CONTROL=off", 20) + '\0') != std::string::npos;
 }
 
-std::string how_to_trim_without(const LiveProcess& target, const MappingList& maps) {
-  const bool jvm = std::any_of(maps.mappings.begin(), maps.mappings.end(),
+std::string what_to_do_without(const LiveProcess& target, const MappingList& maps, format::Request purpose) {
+  const bool jvm = purpose == format::Request::trim &&
+                   std::any_of(maps.mappings.begin(), maps.mappings.end(),
                                [](const Mapping& m) { return m.name.find("/libjvm.so") != std::string::npos; });
   return jvm ? fmt::format("jcmd {} System.trim_native_heap trims a JVM that does not", target.pid())
              : std::string("start it with heapspy record, or with LD_PRELOAD=libheapspy.so");
@@ -56,9 +57,9 @@ std::string how_to_trim_without(const LiveProcess& target, const MappingList& ma
 
 }  // namespace
 
-RecorderLink::RecorderLink(const LiveProcess& target) : target_(target) {
+RecorderLink::RecorderLink(const LiveProcess& target, format::Request purpose) : target_(target) {
   try {
-    find(target);
+    find(target, purpose);
     if (::flock(file_, LOCK_EX | LOCK_NB) != 0)
       refuse(fmt::format("another heapspy is asking process {} something; try again when it is done", target.pid()));
     if (control_is_off(target))
@@ -75,7 +76,7 @@ RecorderLink::~RecorderLink() {
   ::close(file_);  // gives the lock back too
 }
 
-void RecorderLink::find(const LiveProcess& target) {
+void RecorderLink::find(const LiveProcess& target, format::Request purpose) {
   const MappingList maps = parse_mappings(target.text("maps"));
   std::vector<const Mapping*> candidates;
   for (const Mapping& m : maps.mappings)
@@ -92,7 +93,8 @@ void RecorderLink::find(const LiveProcess& target) {
     refuse(fmt::format("the trace of process {} was deleted ({}), and with it the way to ask its recorder", target.pid(),
                        m->name.substr(0, m->name.size() - kDeleted.size())));
   }
-  refuse(fmt::format("process {} does not run under the recorder; {}", target.pid(), how_to_trim_without(target, maps)));
+  refuse(
+      fmt::format("process {} does not run under the recorder; {}", target.pid(), what_to_do_without(target, maps, purpose)));
 }
 
 // Leaves file_, header_ and path_ set and returns true where `path` is the target's trace.
@@ -155,10 +157,12 @@ bool RecorderLink::answered(std::uint32_t asked, steady_clock::time_point until)
   }
 }
 
-std::optional<Answer> RecorderLink::ask(format::Request request, milliseconds timeout) {
+std::optional<Answer> RecorderLink::ask(format::Request request, milliseconds timeout, std::string_view text) {
   format::Control& control = header_->control;
   std::atomic_ref<format::Request> wanted(control.request);
   control.result = format::RequestResult::pending;
+  std::memset(control.text, 0, sizeof control.text);
+  std::memcpy(control.text, text.data(), std::min(text.size(), kLongestMark));
   wanted.store(request, std::memory_order_relaxed);
   std::atomic_ref<std::uint32_t> asked(control.asked);
   // Nobody else adds: the lock is ours. The release makes request and result visible to who sees the new count.

@@ -4,11 +4,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "analyzer/process/live_process.h"
 #include "heapspy/format/layout.h"
 
 namespace heapspy::process {
+
+inline constexpr std::size_t kLongestMark = sizeof format::Control::text - 1;
 
 struct Answer {
   format::RequestResult result = format::RequestResult::pending;
@@ -22,7 +25,8 @@ class RecorderLink {
   // Finds the trace that the target's recorder maps: a shared mapping of a file that begins with the trace's magic and
   // names the target's pid. Throws TargetError (refused): not under a recorder, its control is off, the trace belongs to
   // another user or is out of reach, or another heapspy is asking.
-  explicit RecorderLink(const LiveProcess& target);
+  // `purpose` only chooses the words of a refusal.
+  explicit RecorderLink(const LiveProcess& target, format::Request purpose = format::Request::trim);
   ~RecorderLink();
   RecorderLink(const RecorderLink&) = delete;
   RecorderLink& operator=(const RecorderLink&) = delete;
@@ -33,12 +37,12 @@ class RecorderLink {
   bool has_listener() const;
   format::FileHeader header() const;  // as it is now
 
-  // Asks and waits. nullopt: no answer in time; the request is withdrawn and was not acted on. Throws TargetError when
-  // the target ends meanwhile.
-  std::optional<Answer> ask(format::Request request, std::chrono::milliseconds timeout);
+  // Asks and waits. `text`: of a mark, at most kLongestMark bytes. nullopt: no answer in time; the request is withdrawn and
+  // was not acted on. Throws TargetError when the target ends meanwhile.
+  std::optional<Answer> ask(format::Request request, std::chrono::milliseconds timeout, std::string_view text = {});
 
  private:
-  void find(const LiveProcess& target);
+  void find(const LiveProcess& target, format::Request purpose);
   bool try_mapping(const std::string& path, std::uint64_t inode, bool named_as_trace);
   bool answered(std::uint32_t asked, std::chrono::steady_clock::time_point until) const;
 

@@ -309,6 +309,18 @@ findings::Facts facts_of(const Report& report, const Figures& figures, const Mom
   return facts;
 }
 
+void add_marks(Report& report, const Figures& figures, const Reader& reader) {
+  const auto add = [&](const trace::Mark& mark) {
+    report.marks.push_back({reader.clock().seconds(mark.tick), mark.text, std::nullopt});
+    if (mark.thread != trace::ThreadId::none) report.marks.back().thread = index(mark.thread);
+  };
+  for (const trace::Mark& mark : figures.marks) add(mark);
+  for (const trace::Mark& mark : reader.outside_marks()) add(mark);
+  std::stable_sort(report.marks.begin(), report.marks.end(),
+                   [](const MarkReport& left, const MarkReport& right) { return left.time_s < right.time_s; });
+  report.marks_left_out = figures.marks_left_out;
+}
+
 ThreadReport* find_thread(Report& report, std::uint32_t id) { return const_cast<ThreadReport*>(thread_with_id(report, id)); }
 
 }  // namespace
@@ -327,6 +339,8 @@ Report build_report(const Reader& reader, const Figures& figures, const BuildOpt
   for (const model::CurvePoint& point : figures.curve)
     report.timeline.push_back(
         {reader.clock().seconds(point.tick), point.live_bytes, point.system_bytes, point.rss_bytes, point.pinned_bytes});
+
+  add_marks(report, figures, reader);
 
   const Moment* end = figures.at(model::Why::end);
   const Moment* peak = figures.at(model::Why::peak);

@@ -134,6 +134,13 @@ struct PointReport {
   Bytes live_bytes, system_bytes, rss_bytes, pinned_bytes;
 };
 
+// A named moment: heapspy_mark() or `heapspy mark`.
+struct MarkReport {
+  double time_s = 0;
+  std::string text;
+  std::optional<std::uint32_t> thread;  // id; nullopt: from outside
+};
+
 struct Report {
   TraceReport trace;
   ProcessReport process;
@@ -149,6 +156,8 @@ struct Report {
   std::vector<ArenaReport> arenas_at_end;
   RssReport rss_at_end;
   std::vector<PointReport> timeline;
+  std::vector<MarkReport> marks;            // by time
+  std::uint64_t marks_left_out = 0;         // further marks of the program's
   std::vector<findings::Finding> findings;  // most bytes first
 };
 

@@ -188,6 +188,10 @@ Json report_json(const Report& report) {
             {"rss_bytes", maybe(point.rss_bytes)},
             {"pinned_bytes", maybe(point.pinned_bytes)}};
   });
+  json["marks"] = list_json(report.marks, [](const MarkReport& mark) -> Json {
+    return {{"time_s", mark.time_s}, {"text", mark.text}, {"thread", maybe(mark.thread)}};
+  });
+  json["marks_left_out"] = report.marks_left_out;
   json["sites"] = Json::array();  // no call stacks are recorded yet
   json["findings"] = list_json(report.findings, finding_json);
   json["end"] = {{"at", moment_json(report.end_at)},

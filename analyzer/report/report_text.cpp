@@ -61,6 +61,7 @@ std::vector<std::string> report_text(const Report& report, const TextOptions& op
   append(lines, arena_lines(report, screen, rows, false), true);
   append(lines, with_heading(sizes_and_lifetimes(report, screen, rows), screen));
   append(lines, time_lines(report, screen, options.top.value_or(kTimeRows)));
+  append(lines, mark_lines(report, screen, rows));
   append(lines, next_lines(report));
   return lines;
 }

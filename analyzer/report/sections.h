@@ -34,6 +34,8 @@ Lines size_lines(const Report&, const Screen&, std::size_t top);
 Lines lifetime_lines(const Report&, std::size_t top);
 // time_text.cpp
 Lines time_lines(const Report&, const Screen&, std::size_t top);
+// marks_text.cpp
+Lines mark_lines(const Report&, const Screen&, std::size_t top);
 
 // A figure that may be unknown: "?" then.
 std::string bytes_or_unknown(const Bytes&);

@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::uint64_t kWordBytes = sizeof(std::uint64_t);
 constexpr std::uint64_t kEndless = ~0ull;
-constexpr int kTries = 3;                  // to see a growing file at a moment when no chunk is half written
+constexpr int kTries = 3;  // to see a growing file at a moment when no chunk is half written
+constexpr std::uint64_t kLongestMark = 4096;
 constexpr std::uint64_t kLongestHole = 2;  // as in a ring: words that were claimed and not written
 
 struct SnapshotPlace {
@@ -123,6 +124,7 @@ struct Reader::State {
   Streams streams;
   std::uint64_t lost_events = 0;
   std::vector<SnapshotPlace> snapshots;
+  std::vector<Mark> marks;
   // Both grow in const member functions: reading words is when damage in them is found.
   mutable std::vector<Damage> damage;
   mutable std::unordered_set<std::uint64_t> noted;  // file offsets of chunks whose words were found damaged
@@ -149,6 +151,21 @@ struct Reader::State {
     std::stable_sort(snapshots.begin(), snapshots.end(), [](const SnapshotPlace& left, const SnapshotPlace& right) {
       return left.info.begin_tick < right.info.begin_tick;
     });
+  }
+
+  // A mark chunk holds at most the text of format::Control.
+  void find_marks(const std::vector<FoundChunk>& chunks) {
+    for (const FoundChunk& chunk : chunks) {
+      if (chunk.kind != format::ChunkKind::mark) continue;
+      const std::string payload = read_payload(file, chunk.payload_at, std::min(chunk.payload_bytes, kLongestMark));
+      format::ChunkHeader stored;
+      if (chunk.cut || payload.size() != chunk.payload_bytes || payload.size() % kWordBytes ||
+          !read_chunk_header(file, chunk.payload_at, stored) ||
+          format::checksum(payload.data(), payload.size()) != stored.payload_checksum)
+        damage.push_back({chunk.payload_at - sizeof stored, "a mark is damaged, left out"});
+      else
+        marks.push_back({chunk.first_tick, ThreadId::none, payload.c_str()});
+    }
   }
 
   void find_process(const std::vector<FoundChunk>& chunks) {
@@ -221,6 +238,7 @@ Reader::Reader(const std::string& path) : state_(std::make_unique<State>(path)) 
   s.streams = join_pieces(s.file, s.header, scan.chunks, staging, s.damage);
   s.lost_events = staging.lost_events + s.header.unregistered_lost;
   s.find_snapshots(scan.chunks);
+  s.find_marks(scan.chunks);
 }
 
 Reader::~Reader() = default;
@@ -242,6 +260,8 @@ Snapshot Reader::snapshot(std::size_t i) const {
   const SnapshotPlace& place = state_->snapshots.at(i);
   return decode_snapshot(read_payload(state_->file, place.payload_at, place.payload_bytes), state_->header.machine_page_bytes);
 }
+
+const std::vector<Mark>& Reader::outside_marks() const { return state_->marks; }
 
 void Reader::read(const StreamPiece& piece, std::vector<std::uint64_t>& to) const {
   const State& s = *state_;

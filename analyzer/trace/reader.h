@@ -51,6 +51,13 @@ struct ProcessInfo {
   std::optional<Tick> end_tick;
 };
 
+// A named moment. `thread`: none where it came from outside (`heapspy mark`).
+struct Mark {
+  Tick tick = 0;
+  ThreadId thread = ThreadId::none;
+  std::string text;
+};
+
 // One thread's words, in its order. Pieces come from chunks and, last, from the staging ring; `gap` before a piece
 // means that words in between are lost.
 struct StreamPiece {
@@ -91,6 +98,8 @@ class Reader {
   format::SnapshotReason snapshot_reason(std::size_t) const;
   std::uint64_t snapshot_rss(std::size_t) const;
   Snapshot snapshot(std::size_t) const;
+  // Those from outside, in the order of the file; the timeline tells of those in the threads' streams.
+  const std::vector<Mark>& outside_marks() const;
   // Copies a piece's words (lap bits masked off) into `to`. A checksum that does not hold is noted as damage; what can
   // be read is still given.
   void read(const StreamPiece&, std::vector<std::uint64_t>& to) const;

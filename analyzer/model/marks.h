@@ -1,0 +1,31 @@
+// The marks that the program's threads left in their streams (heapspy_mark). Memory: a program may mark in a loop, so the first
+// kMarksKept are kept and the others counted.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/trace/event.h"
+#include "analyzer/trace/reader.h"
+
+namespace heapspy::model {
+
+inline constexpr std::size_t kMarksKept = 10'000;
+
+class Marks final : public trace::Observer {
+ public:
+  const std::vector<trace::Mark>& kept() const { return kept_; }
+  std::uint64_t left_out() const { return left_out_; }
+
+  void marked(trace::ThreadId thread, std::string_view text, trace::Tick tick) override {
+    if (kept_.size() < kMarksKept)
+      kept_.push_back({tick, thread, std::string(text)});
+    else
+      left_out_++;
+  }
+
+ private:
+  std::vector<trace::Mark> kept_;
+  std::uint64_t left_out_ = 0;
+};
+
+}  // namespace heapspy::model
