@@ -179,6 +179,33 @@ static_assert(sizeof(SlotHeader) == 64);
 inline constexpr std::uint32_t kMaxSlots = (kPageBytes - sizeof(ChunkHeader) - sizeof(StagingHeader)) / sizeof(SlotHeader);
 static_assert(kMaxSlots == 62);
 
+// ---- packed words ------------------------------------------------------------------------------------------------
+// Payload of a `packed` chunk: PackedHeader, then the columns one after another, then zeros up to a multiple of 8. Words
+// become columns as analyzer/trace/packed_words.cpp and FORMAT.md say. The chunk's thread, tid, stream_at, first_tick and
+// records are those of an `events` chunk of the same words.
+enum class Column : std::uint32_t {
+  operations = 0,  // a byte for each record
+  size_low = 1,    // bits 0 to 7 of the sizes of short allocations
+  size_high = 2,   // bits 8 to 15
+  recent = 3,      // which of the 256 latest allocations is released
+  allocated = 4,   // 6 columns: byte 0, 1, … of the differences between addresses of allocations
+  released = 10,   // 6 columns: of releases
+  ticks = 16,      // variable-length numbers: differences between stamps
+  others = 17,     // variable-length numbers: words of longer records
+  sightings = 18,  // variable-length numbers: what the collector saw of the stream from outside
+};
+inline constexpr std::uint32_t kColumns = 19;
+inline constexpr std::uint32_t kMostPackedWords = 1 << 16;  // in one chunk
+
+struct PackedHeader {
+  std::uint32_t words;
+  std::uint32_t sightings;
+  std::uint32_t column_bytes[kColumns];  // compressed: a zstd frame; 0: the column is empty
+  std::uint32_t reserved;
+  std::uint64_t checksum;  // checksum() of the 88 bytes before it
+};
+static_assert(sizeof(PackedHeader) == 96);
+
 // ---- counters ----------------------------------------------------------------------------------------------------
 // Mode `count`: chunk header (64), CountersHeader (64), then `slots` ThreadCounters. A segment's slots are reused: when none is
 // free, the threads that ended longest ago are summed up in the slot whose `thread` is kEndedThreads.
