@@ -11,7 +11,8 @@ uint64_t address_of(void* block) { return encode_number(reinterpret_cast<uint64_
 void write_words(const uint64_t* words, uint32_t count) {
   ThreadState* thread = tls.state;
   if (!has_room(*thread) && !(thread = make_room())) return;
-  const uint64_t at = claim(*thread, count);
+  thread->extra_words += count - 1;
+  uint64_t* at = claim(*thread, count);
   for (uint32_t i = 0; i < count; i++) put(*thread, at + i, words[i] & ~kLapBit);
 }
 

@@ -1,46 +1,42 @@
-// From an event to words in the thread's staging ring: the hot path of every hook.
+// From an event to words in the thread's staging ring: the hot path of every hook in the modes full and ring.
 //
-// Cost: a compare of position and limit, one of the off-CPU word, an add, a store. No clock, no lock, no branch that data
+// Cost: a compare of next and limit, one of the off-CPU word, an add, a store. No clock, no lock, no branch that data
 // decides. Whatever is rare ends the function in a call of a cold one.
 #pragma once
 #include <cstdint>
 
 #include "heapspy/format/encode.h"
+#include "hot.h"
 #include "off_cpu_notice.h"
 #include "thread_state.h"
 
-#define HEAPSPY_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
-#define HEAPSPY_HOT [[gnu::always_inline]] inline
-#define HEAPSPY_COLD [[gnu::cold, gnu::noinline]]
-
 namespace heapspy {
 
-// Does what is due before the next event: registers the thread, begins a forked child's trace, appends a full half, stamps
+// Does what is due before the next event: registers the thread, begins a forked child's trace, appends a full ring, stamps
 // the time. nullptr: this event is not to be stored (where that is a loss, it is counted). Leaves errno alone.
 HEAPSPY_COLD ThreadState* make_room();
 
 // True where the next word can be written at once. `limit` first: in a state without room nothing else may be looked at.
 HEAPSPY_HOT bool has_room(const ThreadState& thread) {
-  return __builtin_expect(thread.position < thread.limit, 1) &&
+  return __builtin_expect(thread.next < thread.limit, 1) &&
          __builtin_expect(*thread.on_cpu == off_cpu_notice::armed_value(), 1);
 }
 
 // Takes `words` places. One instruction on x86-64, so that a signal handler that allocates in between gets places of its own.
-HEAPSPY_HOT uint64_t claim(ThreadState& thread, uint64_t words) {
+HEAPSPY_HOT uint64_t* claim(ThreadState& thread, uint64_t words) {
 #if defined(__x86_64__)
-  uint64_t at = words;
-  asm volatile("xaddq %0, %1" : "+r"(at), "+m"(thread.position) : : "cc");
+  auto at = reinterpret_cast<uint64_t*>(words * 8);
+  asm volatile("xaddq %0, %1" : "+r"(at), "+m"(thread.next) : : "cc");
   return at;
 #else
-  return __atomic_fetch_add(&thread.position, words, __ATOMIC_RELAXED);
+  return __atomic_fetch_add(&thread.next, words * 8, __ATOMIC_RELAXED);
 #endif
 }
 
 // The lap bit makes the end of the valid words visible in the file itself, whatever kills the process (layout.h). volatile:
 // the stores leave in program order, and x86-64 keeps it.
-HEAPSPY_HOT void put(ThreadState& thread, uint64_t at, uint64_t word) {
-  const uint64_t lap = ~(at >> kLapShift) << 63;
-  *const_cast<volatile uint64_t*>(&thread.words[at % kRingWords]) = word | lap;
+HEAPSPY_HOT void put(const ThreadState& thread, uint64_t* at, uint64_t word) {
+  *const_cast<volatile uint64_t*>(at) = word | thread.lap;
 }
 
 // A record of one or several words, wherever the thread stands. The limit leaves room for the longest.
@@ -56,49 +52,60 @@ HEAPSPY_COLD void* write_long_realloc_end(void* block, uint64_t size);
 HEAPSPY_COLD void* write_failed(format::Origin origin, uint64_t size);  // nullptr
 HEAPSPY_COLD void* write_realloc_without_block(uint64_t size);          // nullptr; freed where size is 0, else failed
 
-// A block that an entry point returned. `operation` is the short form of `origin`.
-HEAPSPY_HOT void* write_allocation(format::Operation operation, format::Origin origin, void* block, uint64_t size) {
-  const auto address = reinterpret_cast<uint64_t>(block);
-  if (HEAPSPY_UNLIKELY(!block)) return write_failed(origin, size);
-  if (HEAPSPY_UNLIKELY(!format::fits_short(address, size))) return write_long_allocation(origin, 0, block, size);
-  const uint64_t word = format::encode_short(operation, address, size);
-  ThreadState& thread = *tls.state;
-  if (!has_room(thread)) return make_room_then_write(word, block);
-  put(thread, claim(thread, 1), word);
-  return block;
-}
-
-// The free of `block`, then `free(block)`.
-HEAPSPY_HOT void write_release_and_free(format::Release release, void* block, void (*free)(void*)) {
-  const auto address = reinterpret_cast<uint64_t>(block);
-  if (HEAPSPY_UNLIKELY(!format::fits_short(address, 0))) return write_long_release_and_free(release, block, free);
-  const uint64_t word = format::encode_short(format::Operation::free, address, static_cast<uint64_t>(release));
-  ThreadState& thread = *tls.state;
-  if (!has_room(thread)) return make_room_then_write_and_free(word, block, free);
-  put(thread, claim(thread, 1), word);
-  return free(block);
-}
-
-HEAPSPY_HOT void write_realloc_begin(void* block) {
-  const auto address = reinterpret_cast<uint64_t>(block);
-  if (HEAPSPY_UNLIKELY(!format::fits_short(address, 0))) return write_long_realloc_begin(block);
-  const uint64_t word = format::encode_short(format::Operation::realloc_begin, address, 0);
-  ThreadState& thread = *tls.state;
-  if (!has_room(thread))
-    make_room_then_write(word, block);
-  else
+// The log of the modes full and ring (entry_points.h).
+struct EventLog {
+  // A block that an entry point returned. `operation` is the short form of `origin`.
+  static HEAPSPY_HOT void* allocation(format::Operation operation, format::Origin origin, void* block, uint64_t size) {
+    const auto address = reinterpret_cast<uint64_t>(block);
+    if (HEAPSPY_UNLIKELY(!block)) return write_failed(origin, size);
+    if (HEAPSPY_UNLIKELY(!format::fits_short(address, size))) return write_long_allocation(origin, 0, block, size);
+    const uint64_t word = format::encode_short(operation, address, size);
+    ThreadState& thread = *tls.state;
+    if (!has_room(thread)) return make_room_then_write(word, block);
     put(thread, claim(thread, 1), word);
-}
+    return block;
+  }
 
-HEAPSPY_HOT void* write_realloc_end(void* block, uint64_t size) {
-  const auto address = reinterpret_cast<uint64_t>(block);
-  if (HEAPSPY_UNLIKELY(!block)) return write_realloc_without_block(size);
-  if (HEAPSPY_UNLIKELY(!format::fits_short(address, size))) return write_long_realloc_end(block, size);
-  const uint64_t word = format::encode_short(format::Operation::realloc_end, address, size);
-  ThreadState& thread = *tls.state;
-  if (!has_room(thread)) return make_room_then_write(word, block);
-  put(thread, claim(thread, 1), word);
-  return block;
-}
+  static void* aligned_allocation(format::Origin origin, unsigned log2_alignment, void* block, uint64_t size) {
+    return block ? write_long_allocation(origin, log2_alignment, block, size) : write_failed(origin, size);
+  }
+
+  // The free of `block`, then `free(block)`.
+  static HEAPSPY_HOT void release_and_free(format::Release release, void* block, void (*free)(void*)) {
+    const auto address = reinterpret_cast<uint64_t>(block);
+    if (HEAPSPY_UNLIKELY(!format::fits_short(address, 0))) return write_long_release_and_free(release, block, free);
+    const uint64_t word = format::encode_short(format::Operation::free, address, static_cast<uint64_t>(release));
+    ThreadState& thread = *tls.state;
+    if (!has_room(thread)) return make_room_then_write_and_free(word, block, free);
+    put(thread, claim(thread, 1), word);
+    return free(block);
+  }
+
+  // Before realloc of a block; what it returns is handed to realloc_end, after it.
+  static HEAPSPY_HOT bool realloc_begin(void* block) {
+    const auto address = reinterpret_cast<uint64_t>(block);
+    if (HEAPSPY_UNLIKELY(!format::fits_short(address, 0))) return write_long_realloc_begin(block), true;
+    const uint64_t word = format::encode_short(format::Operation::realloc_begin, address, 0);
+    ThreadState& thread = *tls.state;
+    if (!has_room(thread))
+      make_room_then_write(word, block);
+    else
+      put(thread, claim(thread, 1), word);
+    return true;
+  }
+
+  static HEAPSPY_HOT void* realloc_end(bool, uintptr_t, void* block, uint64_t size) {
+    const auto address = reinterpret_cast<uint64_t>(block);
+    if (HEAPSPY_UNLIKELY(!block)) return write_realloc_without_block(size);
+    if (HEAPSPY_UNLIKELY(!format::fits_short(address, size))) return write_long_realloc_end(block, size);
+    const uint64_t word = format::encode_short(format::Operation::realloc_end, address, size);
+    ThreadState& thread = *tls.state;
+    if (!has_room(thread)) return make_room_then_write(word, block);
+    put(thread, claim(thread, 1), word);
+    return block;
+  }
+
+  static void* failed(format::Origin origin, uint64_t size) { return write_failed(origin, size); }
+};
 
 }  // namespace heapspy

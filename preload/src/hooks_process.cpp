@@ -10,10 +10,9 @@
 #include "os.h"
 #include "process_facts.h"
 #include "recorder.h"
+#include "thread_life.h"
 
 using namespace heapspy;
-
-#define HEAPSPY_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace {
 

@@ -27,8 +27,21 @@ bool parse_duration(const char* text, uint64_t* ns) {
 
 bool read_mode(const char* value, Options* o) {
   if (same(value, "off")) return o->on = false, true;
-  return same(value, "full");
+  constexpr struct {
+    const char* name;
+    format::Mode mode;
+  } kModes[] = {{"full", format::Mode::full},
+                {"ring", format::Mode::ring},
+                {"sample", format::Mode::sample},
+                {"count", format::Mode::count}};
+  for (const auto& each : kModes)
+    if (same(value, each.name)) return o->mode = each.mode, true;
+  return false;
 }
+bool read_sample(const char* value, Options* o) {
+  return parse_size(value, &o->sample_bytes) && o->sample_bytes > 0 && o->sample_bytes < (1ull << 40);
+}
+bool read_ring(const char* value, Options* o) { return parse_size(value, &o->ring_bytes) && o->ring_bytes >= (1 << 20); }
 bool read_stacks(const char* value, Options*) { return same(value, "auto") || same(value, "none"); }
 bool read_java(const char* value, Options*) { return same(value, "auto") || same(value, "off"); }
 bool read_clock(const char* value, Options* o) {
@@ -87,7 +100,9 @@ struct Setting {
 // HEAPSPY_LOG is first, so that the messages about the others obey it.
 constexpr Setting kSettings[] = {
     {"HEAPSPY_LOG", read_log, "off, error, info"},
-    {"HEAPSPY_MODE", read_mode, "full, off"},
+    {"HEAPSPY_MODE", read_mode, "full, ring, sample, count, off"},
+    {"HEAPSPY_SAMPLE", read_sample, "a size, such as 512KiB"},
+    {"HEAPSPY_RING", read_ring, "a size of at least 1MiB, such as 64MiB"},
     {"HEAPSPY_OUT", read_out, "a file template with %p %n %h %t %%, or a folder"},
     {"HEAPSPY_STACKS", read_stacks, "auto, none"},
     {"HEAPSPY_JAVA", read_java, "auto, off"},

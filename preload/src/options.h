@@ -12,10 +12,13 @@ namespace heapspy {
 inline constexpr char kChildrenSkip[] = "skip";
 
 struct Options {
-  bool on = true;                             // false: HEAPSPY_MODE=off, or HEAPSPY_ONLY names others
+  bool on = true;  // false: HEAPSPY_MODE=off, or HEAPSPY_ONLY names others
+  format::Mode mode = format::Mode::full;
   const char* out = "heapspy.%n.%p.%t.hspy";  // points into the environment
   format::Clock clock = format::Clock::stamp;
   uint64_t max_bytes = 8ull << 30;
+  uint64_t sample_bytes = 512u << 10;
+  uint64_t ring_bytes = 64u << 20;
   bool snapshot_at_peak = true;
   bool snapshot_at_exit = true;
   uint64_t snapshot_every_ns = 0;  // 0: not by time

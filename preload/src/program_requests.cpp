@@ -5,8 +5,6 @@
 
 using namespace heapspy;
 
-#define HEAPSPY_EXPORT extern "C" __attribute__((visibility("default")))
-
 // make_room first, room or not: it stamps the time, and a mark is worth an exact one.
 HEAPSPY_EXPORT void heapspy_mark(const char* text) {
   if (!text || !make_room()) return;

@@ -37,13 +37,17 @@ extern Options options;
 // The ticks of 10 milliseconds, at least; how often upkeep looks at RSS.
 inline constexpr uint64_t kUpkeepNs = 10000000;
 
-// Begins the trace of this process (the first event of it, or of a forked child). Leaves `recorder` null and the process
-// unrecorded where that fails.
-void begin_trace(bool forked);
+// Before the first call of the process is passed on: resolves the allocator beneath, reads the settings, begins the trace and
+// sets the table of entry points. False: the caller is itself called by the beginning.
+bool start_of_process();
+// True where the calling thread may go on to register itself; begins a forked child's trace. Signals are blocked.
+bool process_is_recorded();
+// What is looked at every 10 milliseconds: RSS, requests, triggers. True where it was now. The thread is shut.
+bool upkeep_if_due(uint64_t now_tick);
+// Has `thread_ends` called when the calling thread ends. May allocate.
+void note_end_of_thread(ThreadState* thread);
 // From the exit paths of the process. Idempotent.
 void end_trace(format::End how);
-// The calling thread has a new name.
-void note_thread_name();
 // Reads both clocks into the trace's header.
 void note_clocks();
 

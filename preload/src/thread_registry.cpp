@@ -16,11 +16,14 @@ namespace {
 // 16 MiB of rings at most, whatever the number of threads; the others go on in their small ones.
 constexpr uint32_t kMostWholeRings = 256;
 
+uint64_t ring_bytes(bool small) { return 8 * (small ? kSmallRingWords : kRingWords); }
+uint64_t segment_bytes(uint32_t slots, bool small) { return kPageBytes + slots * ring_bytes(small); }
+
 // Events that words stand for: what is lost is counted in events.
 uint64_t count_events(const ThreadState& thread, uint64_t from, uint64_t to) {
   uint64_t events = 0;
   while (from < to) {
-    const uint64_t first = thread.words[from % kRingWords] & ~kLapBit;
+    const uint64_t first = thread.slot->words[from % kRingWords] & ~kLapBit;
     const uint32_t words = record_words(first);
     if (const auto operation = static_cast<Operation>(first & 7); operation != Operation::escape) {
       events += operation != Operation::realloc_begin;
@@ -42,10 +45,18 @@ uint64_t count_events(const ThreadState& thread, uint64_t from, uint64_t to) {
 
 }  // namespace
 
-bool ThreadRegistry::begin(TraceFile::Segment first) {
+uint64_t ThreadRegistry::first_segment_bytes() const {
+  return options.mode == Mode::count ? CounterTable::first_segment_bytes() : segment_bytes(1, true);
+}
+
+bool ThreadRegistry::begin(char* first_segment) {
   states_at_ = &first_states_;
   slots_at_ = &first_slots_;
-  return add_slots(first);
+  if (options.mode != Mode::count) return add_slots(first_segment, 1, true);
+  counters_ = static_cast<CounterTable*>(os::map_anonymous(sizeof(CounterTable)));
+  if (!counters_ || os::failed(os::advise(counters_, sizeof(CounterTable), MADV_WIPEONFORK))) return false;
+  counters_->begin(first_segment);
+  return true;
 }
 
 // A block more for states or slots. It is wiped in a forked child, which never asks for it again.
@@ -73,81 +84,116 @@ Slot* ThreadRegistry::unused_slot() {
   if (slots_at_->used == kSlotsInBlock) {
     SlotBlock* block = more(slots_at_);
     if (!block) return nullptr;
-    slots_at_ = block;
+    std::atomic_ref<SlotBlock*>(slots_at_).store(block, std::memory_order_release);
     slot_blocks_++;
   }
   return &slots_at_->slots[slots_at_->used++];
 }
 
-bool ThreadRegistry::add_slots(TraceFile::Segment segment) {
-  if (!segment.staging) return false;
-  auto* headers = reinterpret_cast<SlotHeader*>(segment.staging + 1);
-  const bool small = segment.staging->ring_bytes == kSmallRingWords * 8;
-  (small ? small_slots_ : large_slots_) += segment.staging->slots;
-  for (uint32_t i = segment.staging->slots; i-- > 0;) {
-    Slot* unused = unused_slot();
-    if (!unused) return i + 1 < segment.staging->slots;
-    Slot& slot = *unused;
-    Slot*& list = small ? free_small_ : free_large_;
-    slot = {headers + i, reinterpret_cast<uint64_t*>(segment.rings + static_cast<uint64_t>(i) * segment.staging->ring_bytes),
-            small, 0, list};
-    list = &slot;
+void ThreadRegistry::SlotList::append(Slot& slot) {
+  slot.next = nullptr;
+  (last ? last->next : first) = &slot;
+  last = &slot;
+}
+
+Slot* ThreadRegistry::SlotList::take() {
+  Slot* slot = first;
+  if (slot && !(first = slot->next)) last = nullptr;
+  return slot;
+}
+
+bool ThreadRegistry::add_slots(char* segment, uint32_t slots, bool small) {
+  auto* staging = reinterpret_cast<StagingHeader*>(segment + sizeof(ChunkHeader));
+  staging->slots = slots;
+  staging->ring_bytes = static_cast<uint32_t>(ring_bytes(small));
+  begin_mapped_chunk(segment, ChunkKind::staging, segment_bytes(slots, small));
+  auto* headers = reinterpret_cast<SlotHeader*>(staging + 1);
+  (small ? small_slots_ : large_slots_) += slots;
+  for (uint32_t i = 0; i < slots; i++) {
+    Slot* slot = unused_slot();
+    if (!slot) return i > 0;
+    *slot = {headers + i, reinterpret_cast<uint64_t*>(segment + kPageBytes + i * ring_bytes(small)), small, 0, nullptr};
+    free_[small].append(*slot);
   }
   return true;
 }
 
+// Mode ring: all rings together stay within HEAPSPY_RING, small ones within a quarter of it.
+bool ThreadRegistry::may_add(uint32_t slots, bool small) const {
+  if (options.mode != Mode::ring) return small || large_slots_ < kMostWholeRings;
+  const uint64_t small_bytes = segment_bytes(small_slots_ + (small ? slots : 0), true);
+  const uint64_t whole_bytes = segment_bytes(large_slots_ + (small ? 0 : slots), false);
+  return small ? small_bytes <= options.ring_bytes / 4 : small_bytes + whole_bytes <= options.ring_bytes;
+}
+
+// Segments double, so their number stays small however many threads there are.
+Slot* ThreadRegistry::more_slots(bool small) {
+  uint32_t more = small ? small_slots_ * 2 : large_slots_;
+  if (more < 1) more = 1;
+  if (more > kMaxSlots) more = kMaxSlots;
+  if (!small && more > 16) more = 16;
+  while (more > 1 && !may_add(more, small)) more /= 2;
+  if (!may_add(more, small)) return nullptr;
+  char* segment = recorder->file.add_segment(segment_bytes(more, small));
+  return segment && add_slots(segment, more, small) ? free_[small].take() : nullptr;
+}
+
 Slot* ThreadRegistry::free_slot(bool small) {
-  Slot*& list = small ? free_small_ : free_large_;
-  if (!list) {
-    // Segments double, so their number stays small however many threads there are.
-    uint32_t more = small ? small_slots_ * 2 : large_slots_;
-    if (more < 1) more = 1;
-    if (more > kMaxSlots) more = kMaxSlots;
-    if (!small && more > 16) more = 16;
-    if (!small && large_slots_ >= kMostWholeRings) return nullptr;
-    if (!add_slots(recorder->file.add_segment(more, static_cast<uint32_t>(8 * (small ? kSmallRingWords : kRingWords)))))
-      return nullptr;
+  if (Slot* slot = free_[small].take()) return slot;
+  if (Slot* slot = more_slots(small)) return slot;
+  Slot* oldest = filled_[small].take();
+  if (oldest) {
+    std::atomic_ref<uint32_t>(oldest->header->thread).store(0, std::memory_order_release);
+    oldest->header->filled = 0;
+    if (small) __builtin_memset(oldest->words, 0, kSmallRingWords * 8);
   }
-  Slot* slot = list;
-  list = slot->next_free;
-  return slot;
+  return oldest;
 }
 
 // `thread` last: a reader that sees the owner sees where its words begin.
 void ThreadRegistry::attach(ThreadState& thread, Slot& slot) {
-  const uint64_t place = thread.slot ? thread.position - thread.stream_delta : 0;
   Slot* before = thread.slot;
-  const uint64_t before_position = thread.position;
+  const uint64_t place = before ? thread.place() : 0;
+  const uint64_t before_position = before ? thread.position() : 0;
   thread.slot = &slot;
-  thread.position = slot.position;
   thread.stream_delta = slot.position - place;
-  thread.words = slot.words;
+  point_at(thread, slot.position);
   slot.header->appended = slot.position;
   slot.header->stream_delta = thread.stream_delta;
   slot.header->lost_events = before ? before->header->lost_events : 0;
   slot.header->first_tick = thread.last_tick;
+  slot.header->counted_at = 0;
   slot.header->tid = thread.tid;
   std::atomic_ref<uint32_t>(slot.header->thread).store(thread.id, std::memory_order_release);
   if (before) give_back(*before, before_position);
 }
 
+// The thread's next word goes there; before it, the cold path comes.
+void ThreadRegistry::point_at(ThreadState& thread, uint64_t position) {
+  const uint64_t in_lap = position % kRingWords;
+  thread.lap_position = position - in_lap;
+  thread.lap = (position / kRingWords & 1) ? 0 : kLapBit;
+  thread.next = thread.slot->words + in_lap;
+  thread.limit = thread.next;
+}
+
 // A small ring holds a part of the first lap only, so its next owner begins at 0, on zeroed words; a whole ring goes on where
 // it stands, so that the lap bits of what is left in it are wrong for the next owner.
 void ThreadRegistry::give_back(Slot& slot, uint64_t position) {
-  std::atomic_ref<uint32_t>(slot.header->thread).store(0, std::memory_order_release);
-  if (slot.small) {
-    __builtin_memset(slot.words, 0, position * 8);
-    position = 0;
+  slot.position = slot.small ? 0 : position;
+  if (options.mode == Mode::ring) {
+    slot.header->filled = ++filled_so_far_;
+    return filled_[slot.small].append(slot);
   }
-  slot.position = position;
-  Slot*& list = slot.small ? free_small_ : free_large_;
-  slot.next_free = list;
-  list = &slot;
+  std::atomic_ref<uint32_t>(slot.header->thread).store(0, std::memory_order_release);
+  if (slot.small) __builtin_memset(slot.words, 0, position * 8);
+  free_[slot.small].append(slot);
 }
 
 bool ThreadRegistry::append_up_to(ThreadState& thread, uint64_t end) {
   bool all = true;
   SlotHeader& slot = *thread.slot->header;
+  const uint64_t* words = thread.slot->words;
   while (slot.appended < end) {
     const uint64_t from = slot.appended;
     const uint64_t to = end - from < kAppendWords ? end : from + kAppendWords;
@@ -162,7 +208,8 @@ bool ThreadRegistry::append_up_to(ThreadState& thread, uint64_t end) {
     chunk.stream_at = from - thread.stream_delta;
     chunk.first_tick = slot.first_tick;
     const uint64_t done = from + first + rest;
-    if (!recorder->file.append(chunk, {&thread.words[from % kRingWords], first * 8}, {thread.words, rest * 8})) {
+    chunk.records = (thread.position() - done) << 48 | (thread.place() - thread.extra_words);
+    if (!recorder->file.append(chunk, {words + from % kRingWords, first * 8}, {words, rest * 8})) {
       all = false;
       std::atomic_ref<uint64_t>(slot.lost_events).fetch_add(count_events(thread, from, done), std::memory_order_relaxed);
     }
@@ -175,18 +222,21 @@ bool ThreadRegistry::append_up_to(ThreadState& thread, uint64_t end) {
 
 ThreadState* ThreadRegistry::add(uint32_t tid) {
   Locked locked(lock_);
-  if (!free_small_) reclaim_gone_threads(false);
+  if (!free_[1].first) reclaim_gone_threads(false);
   ThreadState* state = unused_state();
   if (!state) return nullptr;
   ThreadState& thread = *state;
   thread = {};
-  Slot* slot = free_slot(true);
-  if (!slot) return forget(thread), nullptr;
-  thread.life = Life::active;
-  thread.id = std::atomic_ref<uint32_t>(recorder->file.header().threads).fetch_add(1, std::memory_order_relaxed) + 1;
   thread.tid = tid;
   thread.last_tick = recorder->clock.now();
-  attach(thread, *slot);
+  Slot* slot = counters_ ? nullptr : free_slot(true);
+  const uint32_t id = std::atomic_ref<uint32_t>(recorder->file.header().threads).load(std::memory_order_relaxed) + 1;
+  if (counters_) thread.counters = counters_->take(id, tid, thread.last_tick);
+  if (!slot && !thread.counters) return forget(thread), nullptr;
+  thread.life = Life::active;
+  thread.id = id;
+  std::atomic_ref<uint32_t>(recorder->file.header().threads).store(id, std::memory_order_relaxed);
+  if (slot) attach(thread, *slot);
   active_++;
   return &thread;
 }
@@ -200,14 +250,18 @@ void ThreadRegistry::ending(ThreadState& thread) {
 
 // The thread is gone: nobody else writes its state or ring.
 void ThreadRegistry::retire(ThreadState& thread) {
-  append_up_to(thread, thread.position);
-  SlotHeader& header = *thread.slot->header;
-  // The lost count leaves with the owner; keep it where the reader sums it.
-  if (header.lost_events)
-    std::atomic_ref<uint64_t>(recorder->file.header().unregistered_lost)
-        .fetch_add(header.lost_events, std::memory_order_relaxed);
-  header.lost_events = 0;
-  give_back(*thread.slot, thread.position);
+  if (counters_) {
+    counters_->ended(thread.counters);
+  } else {
+    if (options.mode != Mode::ring) append_up_to(thread, thread.position());
+    SlotHeader& header = *thread.slot->header;
+    // The lost count leaves with the owner; keep it where the reader sums it.
+    if (header.lost_events)
+      std::atomic_ref<uint64_t>(recorder->file.header().unregistered_lost)
+          .fetch_add(header.lost_events, std::memory_order_relaxed);
+    header.lost_events = 0;
+    give_back(*thread.slot, thread.position());
+  }
   if (thread.life == Life::ending) ending_--;
   active_--;
   forget(thread);
@@ -237,7 +291,7 @@ void ThreadRegistry::reclaim_gone_threads(bool all) {
 
 bool ThreadRegistry::flush(ThreadState& thread) {
   if (!thread.slot->small) return append_up_to(thread, thread.slot->header->appended + kAppendWords);
-  const bool all = append_up_to(thread, thread.position);
+  const bool all = append_up_to(thread, thread.position());
   Locked locked(lock_);
   if (Slot* whole = free_slot(false))
     attach(thread, *whole);
@@ -246,19 +300,31 @@ bool ThreadRegistry::flush(ThreadState& thread) {
   return all;
 }
 
-// No whole ring is to be had (disk full, no descriptor): the small one is used over and over.
+void ThreadRegistry::leave_ring(ThreadState& thread) {
+  Locked locked(lock_);
+  if (Slot* next = free_slot(false))
+    attach(thread, *next);
+  else
+    restart(thread);
+}
+
+// No other ring is to be had (disk full, no descriptor; mode ring: every one has a living owner): this one is used over again.
 void ThreadRegistry::restart(ThreadState& thread) {
   Slot& slot = *thread.slot;
-  const uint64_t place = thread.position - thread.stream_delta;
+  const uint64_t place = thread.place();
+  const uint64_t position = slot.small ? 0 : thread.position();
   std::atomic_ref<uint32_t>(slot.header->thread).store(0, std::memory_order_release);
-  __builtin_memset(slot.words, 0, kSmallRingWords * 8);
-  thread.position = 0;
-  thread.stream_delta = 0 - place;
-  slot.header->appended = 0;
+  if (slot.small) __builtin_memset(slot.words, 0, kSmallRingWords * 8);
+  thread.stream_delta = position - place;
+  point_at(thread, position);
+  slot.header->appended = position;
   slot.header->stream_delta = thread.stream_delta;
+  slot.header->first_tick = thread.last_tick;
   std::atomic_ref<uint32_t>(slot.header->thread).store(thread.id, std::memory_order_release);
 }
 
-uint64_t ThreadRegistry::private_bytes() const { return state_blocks_ * sizeof(StateBlock) + slot_blocks_ * sizeof(SlotBlock); }
+uint64_t ThreadRegistry::private_bytes() const {
+  return state_blocks_ * sizeof(StateBlock) + slot_blocks_ * sizeof(SlotBlock) + (counters_ ? 2 * 4096 : 0);
+}
 
 }  // namespace heapspy

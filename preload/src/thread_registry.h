@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 
+#include "counter_table.h"
 #include "lock.h"
 #include "thread_state.h"
 #include "trace_file.h"
@@ -14,22 +15,34 @@ namespace heapspy {
 
 class ThreadRegistry {
  public:
-  // Before anything else. `first`: the segment that the file was made with.
-  bool begin(TraceFile::Segment first);
-  // A state with a ring, an id and the calling thread's tid. nullptr: none to be had (counted in the file's header).
+  // Before anything else: of the segment that the file is made with, and then that segment.
+  uint64_t first_segment_bytes() const;
+  bool begin(char* first_segment);
+  // A state with a ring or counters, an id and the calling thread's tid. nullptr: none to be had (counted in the file's
+  // header).
   ThreadState* add(uint32_t tid);
   // The thread's destructors run: as soon as the kernel says that it is gone its ring may be reused.
   void ending(ThreadState& thread);
-  // Appends a full half of the ring (kAppendWords; a small ring: all). Moves the thread out of its small ring.
+  // Appends kAppendWords of the ring (a small ring: all). Moves the thread out of its small ring.
   // False: some of it could not be appended and is lost, counted.
   bool flush(ThreadState& thread);
+  // Mode ring: the thread goes on in the ring that was filled longest ago.
+  void leave_ring(ThreadState& thread);
   uint32_t threads_alive_bound() const { return active_; }
   // Bytes of memory of its own besides this object.
   uint64_t private_bytes() const;
+  // Every ring that there is, for a reader of the mapped words; without the lock: rings are added, never taken away.
+  template <class Visit>
+  void for_each_slot(Visit visit) const {
+    for (const SlotBlock* block =
+             std::atomic_ref<SlotBlock*>(const_cast<SlotBlock*&>(slots_at_)).load(std::memory_order_acquire);
+         block; block = block->before)
+      for (uint32_t i = 0; i < block->used; i++) visit(block->slots[i]);
+  }
 
  private:
   // Two pages each.
-  static constexpr uint32_t kStatesInBlock = 63, kSlotsInBlock = 200;
+  static constexpr uint32_t kStatesInBlock = 42, kSlotsInBlock = 200;
   struct StateBlock {
     StateBlock* before;
     uint32_t used;
@@ -45,9 +58,19 @@ class ThreadRegistry {
   ThreadState* unused_state();
   Slot* unused_slot();
   void forget(ThreadState& thread);
+  struct SlotList {  // first in, first out
+    Slot* first = nullptr;
+    Slot* last = nullptr;
+    void append(Slot& slot);
+    Slot* take();
+  };
+
   Slot* free_slot(bool small);
-  bool add_slots(TraceFile::Segment segment);
+  Slot* more_slots(bool small);
+  bool may_add(uint32_t slots, bool small) const;
+  bool add_slots(char* segment, uint32_t slots, bool small);
   void attach(ThreadState& thread, Slot& slot);
+  static void point_at(ThreadState& thread, uint64_t position);
   void give_back(Slot& slot, uint64_t position);
   void restart(ThreadState& thread);
   bool append_up_to(ThreadState& thread, uint64_t end);
@@ -57,8 +80,10 @@ class ThreadRegistry {
   Lock lock_;
   StateBlock* states_at_ = nullptr;  // the newest
   SlotBlock* slots_at_ = nullptr;
-  Slot* free_small_ = nullptr;
-  Slot* free_large_ = nullptr;
+  SlotList free_[2];    // whole, small
+  SlotList filled_[2];  // mode ring: left by their owners, the oldest first
+  uint64_t filled_so_far_ = 0;
+  CounterTable* counters_ = nullptr;  // mode count
   ThreadState* free_states_ = nullptr;
   uint32_t state_blocks_ = 0;  // besides the first
   uint32_t slot_blocks_ = 0;

@@ -7,13 +7,13 @@
 
 namespace heapspy {
 
-// Rings that wrap all have this size, so that the hot path needs no variable for it.
+// Rings that wrap all have this size. Most threads make few events: they begin in a ring of a quarter, and leave it for a
+// whole one when it is full.
 inline constexpr uint64_t kRingWords = 8192;
-inline constexpr int kLapShift = 13;
-static_assert(1 << kLapShift == kRingWords);
-// Most threads make few events: they begin in a ring of a quarter, and leave it for a whole one when they have filled half
-// of it.
 inline constexpr uint64_t kSmallRingWords = 2048;
+// At the end of a lap so many words at least are left for what the cold path itself writes, and for signal handlers that
+// come between the look at the limit and the store.
+inline constexpr uint64_t kSpareWords = 128;
 
 // A staging ring as the process sees it. Lives in the wipe-on-fork memory of the process, for ever reused.
 struct Slot {
@@ -21,7 +21,7 @@ struct Slot {
   uint64_t* words;             // in the file's mapping
   bool small;                  // kSmallRingWords; its owner leaves it before it is full
   uint64_t position;           // of a free slot: where the next owner begins
-  Slot* next_free;
+  Slot* next;                  // of a slot in a list: free, or filled (mode ring)
 };
 
 // What a hook does with an event of the thread:
@@ -37,26 +37,36 @@ struct Slot {
 //   free      no thread: the state waits for one
 enum class Life : uint32_t { forked = 0, active, ending, unborn, shut, guarded, never, lost, free };
 
-// The first cache line is what the hot path reads and writes. Lives in memory that the kernel wipes in a forked child
-// (MADV_WIPEONFORK), so there `position` and `limit` are 0 and the first event takes the cold path, however the child came
-// to be (fork, _Fork, clone).
+// The first cache line is what the hot paths read and write. Lives in memory that the kernel wipes in a forked child
+// (MADV_WIPEONFORK), so there it is zero and the first event takes the cold path, however the child came to be (fork, _Fork,
+// clone).
 struct alignas(64) ThreadState {
-  uint64_t position;          // in the slot, in words: where the next word goes
-  uint64_t limit;             // at or past it the cold path is due: a stamp, a full half, or a life other than active
-  uint64_t* words;            // of the slot
-  volatile uint64_t* on_cpu;  // holds off_cpu_notice's armed value as long as the thread stays on its CPU
+  uint64_t* next;                    // in the ring: where the next word goes
+  uint64_t* limit;                   // at or past it the cold path is due: a stamp, a full ring, or a life other than active
+  uint64_t lap;                      // bit 63 of the words of this lap of the ring
+  volatile uint64_t* on_cpu;         // holds off_cpu_notice's armed value as long as the thread stays on its CPU
+  format::ThreadCounters* counters;  // mode count
+  int64_t until_upkeep;              // mode count: events
+  int64_t until_sample;              // mode sample: bytes
   Life life;
   uint32_t id;
+
+  Slot* slot;
+  uint64_t lap_position;  // of the ring's first word in this lap
+  uint64_t last_tick;
+  uint64_t stream_delta;     // position minus place in the thread's stream
+  uint64_t extra_words;      // of the stream, that began no record
+  ThreadState* next_free;    // of a state that is free
+  uint32_t unproven_stamps;  // in a row that came by count after a long time on one CPU: is rseq still telling?
   uint32_t tid;
   bool rseq_trusted;
   bool is_main;
-
-  Slot* slot;
-  uint64_t last_tick;
-  uint64_t stream_delta;     // position minus place in the thread's stream
-  ThreadState* next_free;    // of a state that is free
-  uint32_t unproven_stamps;  // in a row that came by count after a long time on one CPU: is rseq still telling?
+  uint64_t random;  // mode sample
   char name[16];
+
+  uint64_t position() const { return lap_position + static_cast<uint64_t>(next - slot->words); }
+  // Words of the thread's stream so far.
+  uint64_t place() const { return position() - stream_delta; }
 };
 static_assert(offsetof(ThreadState, slot) <= 64);
 

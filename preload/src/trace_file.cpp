@@ -59,22 +59,20 @@ const char* words_of(Stop stop) {
 
 void seal(ChunkHeader& header) { header.header_checksum = checksum(&header, offsetof(ChunkHeader, header_checksum)); }
 
-uint64_t segment_bytes(uint32_t slots, uint32_t ring_bytes) { return kPageBytes + static_cast<uint64_t>(slots) * ring_bytes; }
-
 }  // namespace
 
-bool TraceFile::create(const char* path, uint32_t first_ring_bytes, Segment* first) {
+bool TraceFile::create(const char* path, uint64_t first_segment_bytes) {
   Text(path_, sizeof path_).add(path);
   header_ = nullptr;
   os::File file(os::open(path_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
   if (!file.ok()) return message::cannot_create_trace(path_, file.error()), false;
-  const bool begun = begin_in(file.fd(), first_ring_bytes, first);
+  const bool begun = begin_in(file.fd(), first_segment_bytes);
   if (!begun) os::unlink(path_);  // made by us (O_EXCL), and nothing is in it
   return begun;
 }
 
-bool TraceFile::begin_in(int fd, uint32_t first_ring_bytes, Segment* first) {
-  const uint64_t bytes = kPageBytes + segment_bytes(1, first_ring_bytes);
+bool TraceFile::begin_in(int fd, uint64_t first_segment_bytes) {
+  const uint64_t bytes = kPageBytes + first_segment_bytes;
   struct stat status {};
   long error = os::fstat(fd, &status);
   if (!error)
@@ -93,34 +91,17 @@ bool TraceFile::begin_in(int fd, uint32_t first_ring_bytes, Segment* first) {
   header->header_bytes = kPageBytes;
   header->append_at = bytes;
   header_ = header;
-  *first = begin_segment(mapped + kPageBytes, 1, first_ring_bytes);
   return true;
 }
 
-TraceFile::Segment TraceFile::map_segment(int fd, uint64_t at, uint32_t slots, uint32_t ring_bytes) {
-  const uint64_t bytes = segment_bytes(slots, ring_bytes);
-  char* mapped = static_cast<char*>(os::map_shared(fd, at, bytes));
-  if (!mapped) return {};
-  if (os::failed(os::advise(mapped, bytes, MADV_DONTFORK))) {
-    os::unmap(mapped, bytes);
-    return {};
-  }
-  return begin_segment(mapped, slots, ring_bytes);
-}
-
-TraceFile::Segment TraceFile::begin_segment(char* mapped, uint32_t slots, uint32_t ring_bytes) {
-  auto* staging = reinterpret_cast<StagingHeader*>(mapped + sizeof(ChunkHeader));
-  staging->slots = slots;
-  staging->ring_bytes = ring_bytes;
-  auto* chunk = reinterpret_cast<ChunkHeader*>(mapped);
+void begin_mapped_chunk(char* at, ChunkKind kind, uint64_t bytes) {
   ChunkHeader header{};
   header.magic = kChunkMagic;
-  header.kind = ChunkKind::staging;
+  header.kind = kind;
   header.version = 1;
-  header.payload_bytes = segment_bytes(slots, ring_bytes) - sizeof(ChunkHeader);
+  header.payload_bytes = bytes - sizeof(ChunkHeader);
   seal(header);
-  *chunk = header;
-  return {staging, mapped + kPageBytes};
+  *reinterpret_cast<ChunkHeader*>(at) = header;
 }
 
 long TraceFile::reopen() {
@@ -178,14 +159,15 @@ bool TraceFile::append(ChunkHeader& header, Part payload, Part more) {
   return false;
 }
 
-TraceFile::Segment TraceFile::add_segment(uint32_t slots, uint32_t ring_bytes) {
-  const uint64_t bytes = segment_bytes(slots, ring_bytes);
+char* TraceFile::add_segment(uint64_t bytes) {
   uint64_t at;
-  if (!reserve(bytes, kPageBytes, &at)) return {};
+  if (!reserve(bytes, kPageBytes, &at)) return nullptr;
   os::File file(reopen());
-  if (!file.ok()) return failed(stop_of(file.error()), file.error()), Segment{};
-  if (const long error = preallocate(file.fd(), at, bytes)) return failed(stop_of(error), error), Segment{};
-  return map_segment(file.fd(), at, slots, ring_bytes);
+  if (!file.ok()) return failed(stop_of(file.error()), file.error()), nullptr;
+  if (const long error = preallocate(file.fd(), at, bytes)) return failed(stop_of(error), error), nullptr;
+  char* mapped = static_cast<char*>(os::map_shared(file.fd(), at, bytes));
+  if (mapped && os::failed(os::advise(mapped, bytes, MADV_DONTFORK))) os::unmap(mapped, bytes), mapped = nullptr;
+  return mapped;
 }
 
 }  // namespace heapspy

@@ -46,8 +46,9 @@ enum class Kind : std::uint8_t {
   thread_name = 16,     // 1 + text words: payload = tid of the thread that is named (not always the stream's own)
   thread_end = 17,      // 1 word: its destructors have begun; few events follow
   mark = 18,            // 1 + text words
-  paused = 19,          // 1 word: the program stopped recording (heapspy_stop); what follows until `resumed` is not in the trace
-  resumed = 20,         // 1 word
+  paused = 19,   // 1 word: the program stopped recording (heapspy_stop); what follows until `resumed` is not in the trace
+  resumed = 20,  // 1 word
+  padding = 21,  // the rest of a lap of the ring: says nothing
 };
 
 // Which entry point gave the block.

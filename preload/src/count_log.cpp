@@ -1,0 +1,54 @@
+#include "count_log.h"
+
+#include "recorder.h"
+#include "thread_life.h"
+
+namespace heapspy {
+
+using namespace format;
+
+namespace {
+
+// How many events pass between two looks at RSS and the requests from outside.
+constexpr int64_t kEventsPerUpkeep = 1024;
+
+ThreadState* counting_thread() {
+  ThreadState* thread = thread_of_event();
+  if (!thread) return nullptr;
+  thread->until_upkeep = kEventsPerUpkeep;
+  {
+    Shut shut;
+    upkeep_if_due(recorder->clock.now());
+  }
+  return thread;
+}
+
+void count_call(Call call) {
+  ThreadState* thread = tls.state;
+  if (--thread->until_upkeep < 0) thread = counting_thread();
+  if (thread) CountLog::count(*thread->counters, call);
+}
+
+}  // namespace
+
+void* upkeep_then_count(Call call, void* block, uint64_t size) {
+  if (ThreadState* thread = counting_thread()) CountLog::count(*thread->counters, call, size);
+  return block;
+}
+
+void upkeep_then_count_and_free(Call call, void* block, void (*free)(void*)) {
+  if (ThreadState* thread = counting_thread()) CountLog::count(*thread->counters, call);
+  free(block);
+}
+
+void* count_realloc_without_block(uint64_t size) {
+  count_call(size ? Call::failed : Call::realloc_freed);
+  return nullptr;
+}
+
+void* count_failed() {
+  count_call(Call::failed);
+  return nullptr;
+}
+
+}  // namespace heapspy

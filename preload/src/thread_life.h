@@ -1,0 +1,22 @@
+// A thread from its first event to its end: what every log's cold path does first.
+#pragma once
+#include "hot.h"
+#include "thread_state.h"
+
+namespace heapspy {
+
+// The state of the calling thread, for an event of the program; registers the thread or begins a forked child's trace where
+// this is the first. nullptr: the event is not to be recorded (where that is a loss, it is counted). Leaves errno alone.
+// `fresh`: it was the first.
+ThreadState* thread_of_event(bool* fresh = nullptr);
+
+// Called when the thread ends, with its state (pthread_key_create).
+void thread_ends(void* state);
+// The calling thread has a new name.
+void note_thread_name();
+// Into its stream: what the thread is called now, if that is new.
+void note_name(ThreadState& thread);
+// At the start of a ring that a reader may have to understand by itself: who writes it.
+void say_who(ThreadState& thread);
+
+}  // namespace heapspy
