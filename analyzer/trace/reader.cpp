@@ -128,9 +128,32 @@ struct Reader::State {
   // Both grow in const member functions: reading words is when damage in them is found.
   mutable std::vector<Damage> damage;
   mutable std::unordered_set<std::uint64_t> noted;  // file offsets of chunks whose words were found damaged
+  mutable WordUnpacker unpacker;
 
   void note_once(std::uint64_t offset, std::string reason) const {
     if (noted.insert(offset).second) damage.push_back({offset, std::move(reason)});
+  }
+
+  void read_packed(const StreamPiece& piece, std::vector<std::uint64_t>& to, std::vector<Sighting>* sightings) const {
+    to.clear();
+    format::ChunkHeader stored;
+    const std::uint64_t at = piece.file_offset - sizeof stored;
+    const std::uint64_t words = piece.skip + piece.words;
+    bool good = read_chunk_header(file, piece.file_offset, stored) && stored.payload_bytes <= longest_packed(words);
+    if (good) {
+      const std::string payload = read_payload(file, piece.file_offset, stored.payload_bytes);
+      good = payload.size() == stored.payload_bytes && payload.size() % kWordBytes == 0 &&
+             format::checksum(payload.data(), payload.size()) == stored.payload_checksum &&
+             unpacker.unpack(payload, stored.stream_at, to, sightings) && to.size() == words;
+    }
+    if (!good) {
+      to.clear();
+      if (sightings) sightings->clear();
+      return note_once(at, fmt::format("packed words of a thread are damaged; {} words are lost", piece.words));
+    }
+    to.erase(to.begin(), to.begin() + piece.skip);
+    if (const std::uint64_t holes = unpacker.holes())
+      note_once(piece.file_offset, fmt::format("{} words of thread {} claimed and never written", holes, stored.thread));
   }
 
   void find_snapshots(const std::vector<FoundChunk>& chunks) {
@@ -226,7 +249,7 @@ Reader::Reader(const std::string& path) : state_(std::make_unique<State>(path)) 
   for (Damage& damage : staging_damage) s.damage.push_back(std::move(damage));
   // A process that was killed while it appended leaves a part of a chunk; its words are still in the ring then.
   const auto ring_holds = [&](const FoundChunk& chunk) {
-    return chunk.kind == format::ChunkKind::events &&
+    return (chunk.kind == format::ChunkKind::events || chunk.kind == format::ChunkKind::packed) &&
            std::any_of(staging.rings.begin(), staging.rings.end(), [&](const RingCopy& ring) {
              return ring.thread == chunk.thread && ring.stream_at <= chunk.stream_at &&
                     chunk.stream_at < ring.stream_at + ring.words.size();
@@ -263,8 +286,10 @@ Snapshot Reader::snapshot(std::size_t i) const {
 
 const std::vector<Mark>& Reader::outside_marks() const { return state_->marks; }
 
-void Reader::read(const StreamPiece& piece, std::vector<std::uint64_t>& to) const {
+void Reader::read(const StreamPiece& piece, std::vector<std::uint64_t>& to, std::vector<Sighting>* sightings) const {
   const State& s = *state_;
+  if (sightings) sightings->clear();
+  if (piece.packed) return s.read_packed(piece, to, sightings);
   if (piece.in_ring) {  // lap bits are off already
     const auto first = s.streams.ring_words.begin() + static_cast<std::ptrdiff_t>(piece.file_offset);
     to.assign(first, first + static_cast<std::ptrdiff_t>(piece.words));

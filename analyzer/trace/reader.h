@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analyzer/trace/event.h"
+#include "analyzer/trace/packed_words.h"
 #include "analyzer/trace/snapshot.h"
 #include "heapspy/format/layout.h"
 
@@ -64,9 +65,11 @@ struct StreamPiece {
   std::uint64_t stream_at = 0;  // in words
   std::uint64_t words = 0;
   Tick first_tick = 0;
-  std::uint64_t file_offset = 0;  // of the first word; for ring pieces: index into Reader's copy of the rings
+  std::uint64_t file_offset = 0;  // of the first word; in_ring: index into Reader's copy of the rings; packed: of the payload
   bool in_ring = false;
   bool gap = false;
+  bool packed = false;
+  std::uint32_t skip = 0;  // packed: words of the payload before the piece's first
 };
 
 struct ThreadStream {
@@ -102,7 +105,9 @@ class Reader {
   const std::vector<Mark>& outside_marks() const;
   // Copies a piece's words (lap bits masked off) into `to`. A checksum that does not hold is noted as damage; what can
   // be read is still given.
-  void read(const StreamPiece&, std::vector<std::uint64_t>& to) const;
+  // Packed words that are damaged cannot be read at all: `to` is empty then.
+  // `sightings`, if given: of the piece's words, by place, where the trace has any.
+  void read(const StreamPiece&, std::vector<std::uint64_t>& to, std::vector<Sighting>* sightings = nullptr) const;
 
  private:
   struct State;

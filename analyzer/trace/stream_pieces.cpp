@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 
 namespace heapspy::trace {
 
@@ -18,10 +19,27 @@ std::uint64_t end_of(const StreamPiece& piece) { return piece.stream_at + piece.
 // True if the payload is what was written.
 bool checksum_holds(const TraceFile& file, const StreamPiece& piece) {
   format::ChunkHeader header;
-  if (!read_chunk_header(file, piece.file_offset, header) || header.payload_bytes / kWordBytes != piece.words) return false;
+  if (!read_chunk_header(file, piece.file_offset, header)) return false;
+  if (piece.packed) {
+    if (header.payload_bytes > longest_packed(piece.skip + piece.words)) return false;
+    std::string payload(header.payload_bytes, '\0');
+    return file.read(piece.file_offset, payload.data(), payload.size()) == payload.size() &&
+           format::checksum(payload.data(), payload.size()) == header.payload_checksum;
+  }
+  if (header.payload_bytes / kWordBytes != piece.words) return false;
   std::vector<std::uint64_t> words(piece.words);
   return file.read(piece.file_offset, words.data(), words.size() * kWordBytes) == words.size() * kWordBytes &&
          format::checksum(words.data(), words.size() * kWordBytes) == header.payload_checksum;
+}
+
+// How many words a packed chunk holds; 0 where that cannot be said, or where the file ends within it: half a payload is none.
+std::uint64_t packed_words(const TraceFile& file, const FoundChunk& chunk) {
+  char start[sizeof(format::PackedHeader)];
+  format::PackedHeader header;
+  if (chunk.cut || chunk.payload_bytes < sizeof start || file.read(chunk.payload_at, start, sizeof start) != sizeof start ||
+      !read_packed_header({start, sizeof start}, header))
+    return 0;
+  return header.words;
 }
 
 // Ids are indices for others: none may be beyond what a file of this size can hold threads.
@@ -34,14 +52,15 @@ struct Joiner {
   const format::FileHeader& header;
   std::vector<Damage>& damage;
 
-  // Of two pieces that cover the same words one goes. A chunk is written before the ring's `appended` moves on, so a
-  // killed process can leave its last chunk in both: the chunk if it is whole, else the ring.
+  // Of two pieces that cover the same words one goes. A chunk is written before the ring's `appended` moves on, so a killed
+  // process (or collector) can leave its last chunk in both: the chunk if it is whole, else the ring. A collector that is
+  // late and the thread can each have written the same words into a chunk of their own.
   void remove_overlaps(ThreadStream& thread) const {
     std::vector<StreamPiece> kept;
     for (StreamPiece piece : thread.pieces) {
       if (!kept.empty() && kept.back().stream_at < end_of(piece) && piece.stream_at < end_of(kept.back())) {
         StreamPiece& before = kept.back();
-        if (piece.in_ring && !before.in_ring && before.stream_at >= piece.stream_at && end_of(before) <= end_of(piece) &&
+        if (!before.in_ring && before.stream_at >= piece.stream_at && end_of(before) <= end_of(piece) &&
             !checksum_holds(file, before))
           kept.pop_back();
       }
@@ -50,7 +69,10 @@ struct Joiner {
         if (doubled >= piece.words) continue;
         piece.stream_at += doubled;
         piece.words -= doubled;
-        piece.file_offset += piece.in_ring ? doubled : doubled * kWordBytes;
+        if (piece.packed)
+          piece.skip += static_cast<std::uint32_t>(doubled);
+        else
+          piece.file_offset += piece.in_ring ? doubled : doubled * kWordBytes;
       }
       kept.push_back(piece);
     }
@@ -109,7 +131,8 @@ Streams join_pieces(const TraceFile& file, const format::FileHeader& header, con
   };
 
   for (const FoundChunk& chunk : chunks) {
-    if (chunk.kind != format::ChunkKind::events) continue;
+    const bool packed = chunk.kind == format::ChunkKind::packed;
+    if (chunk.kind != format::ChunkKind::events && !packed) continue;
     if (chunk.thread == 0 || chunk.thread > highest || chunk.stream_at >= kStreamLimit) {
       damage.push_back({chunk.payload_at - sizeof(format::ChunkHeader),
                         fmt::format("events of an impossible thread ({}), left out", chunk.thread)});
@@ -118,7 +141,11 @@ Streams join_pieces(const TraceFile& file, const format::FileHeader& header, con
     highest_in_chunks = std::max(highest_in_chunks, chunk.thread);
     StreamPiece piece;
     piece.stream_at = chunk.stream_at;
-    piece.words = chunk.payload_bytes / kWordBytes;
+    piece.words = packed ? packed_words(file, chunk) : chunk.payload_bytes / kWordBytes;
+    piece.packed = packed;
+    if (packed && !piece.words && !chunk.cut)
+      damage.push_back({chunk.payload_at - sizeof(format::ChunkHeader),
+                        fmt::format("packed words of thread {} are damaged, left out", chunk.thread)});
     piece.first_tick = chunk.first_tick;
     piece.file_offset = chunk.payload_at;
     if (piece.words) stream(chunk.thread, chunk.tid).pieces.push_back(piece);

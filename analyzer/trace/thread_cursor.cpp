@@ -34,6 +34,7 @@ bool ThreadCursor::next() {
   if (current_.events.empty()) {
     done_ = true;
     std::vector<std::uint64_t>().swap(words_);
+    std::vector<Sighting>().swap(sightings_);
     return false;
   }
   estimate_ = std::max(estimate_, current_.low);
@@ -53,11 +54,30 @@ bool ThreadCursor::refill() {
   } else if (next_piece_ == 1 && piece.first_tick <= settings_.latest) {
     stamp_ = piece.first_tick;
   }
-  reader_.read(piece, words_);
+  reader_.read(piece, words_, &sightings_);
   words_read_ += piece.words;
+  if (words_.size() < piece.words) {  // damaged
+    carry_.clear();
+    reallocs_.clear();
+  }
+  words_at_ = piece.stream_at - carry_.size();
   if (!carry_.empty()) words_.insert(words_.begin(), carry_.begin(), carry_.end());
   word_ = 0;
+  next_sighting_ = 0;
+  if (settings_.clock == format::Clock::event) sightings_.clear();  // it is more exact
+  stop_at_sighting();
   return true;
+}
+
+// The words up to the next sighting that says something.
+void ThreadCursor::stop_at_sighting() {
+  for (; next_sighting_ < sightings_.size(); next_sighting_++) {
+    const Sighting& next = sightings_[next_sighting_];
+    if (next.seen > settings_.latest || next.empty > settings_.latest || next.at < words_at_) continue;
+    stop_ = std::min(words_.size(), static_cast<std::size_t>(next.at - words_at_));
+    return;
+  }
+  stop_ = words_.size();
 }
 
 // The common case, a record of one word: the same as format::decode would make of it, without the detour.
@@ -99,7 +119,16 @@ void ThreadCursor::fill(Batch& batch) {
   batch.low = stamp_;
   filling_ = &batch;
   for (;;) {
-    if (word_ >= words_.size()) {
+    if (word_ >= stop_) {
+      if (next_sighting_ < sightings_.size()) {
+        // Somebody looked here: these events had come by then, those to come had not.
+        const Sighting sighting = sightings_[next_sighting_++];
+        stop_at_sighting();
+        stamp_ = std::max(stamp_, sighting.empty);
+        if (!batch.events.empty()) return set_window(batch, Closing::off_cpu, std::max(sighting.seen, batch.low));
+        batch.low = stamp_;
+        continue;
+      }
       const std::size_t piece = next_piece_;
       if (!refill()) return set_window(batch, Closing::end, kEndless);
       if (batch.events.empty()) batch.low = std::max(batch.low, stamp_);

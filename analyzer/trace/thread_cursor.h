@@ -105,6 +105,7 @@ class ThreadCursor {
   bool next();
   void fill(Batch&);
   bool refill();
+  void stop_at_sighting();
   void decode_short(Batch&, std::uint64_t word);
   void decode_long(Batch&, const std::uint64_t* from, std::size_t available, std::uint32_t& words);
   void begin_realloc(Batch&, std::uint64_t address);
@@ -119,6 +120,10 @@ class ThreadCursor {
   std::vector<std::uint64_t> words_;  // of the pieces at hand
   std::vector<std::uint64_t> carry_;  // a record's first words, whose rest is in the next piece
   std::size_t word_ = 0;
+  std::size_t stop_ = 0;             // index into words_: their end, or where the next sighting belongs
+  std::vector<Sighting> sightings_;  // of the pieces at hand …
+  std::size_t next_sighting_ = 0;    // … the next of them
+  std::uint64_t words_at_ = 0;       // place of words_[0] in the stream
   std::size_t next_piece_ = 0;
   std::uint64_t words_read_ = 0;
 
