@@ -26,10 +26,10 @@ std::optional<std::size_t> snapshot_at(const trace::Reader& reader, double secon
 class Run {
  public:
   Run(const trace::Reader& reader, const HeapFacts& facts, std::vector<WantedMoment> wanted, TimelineCurve* curve,
-      std::size_t top_blocks, std::vector<trace::Observer*> before)
+      std::size_t top_blocks, std::vector<trace::Observer*> before, const trace::InheritedBlocks* inherited)
       : state(
             facts, std::move(wanted), [this](const auto& visit) { timeline.for_each_live(visit); }, curve, top_blocks),
-        timeline(reader, with(std::move(before), &state)) {}
+        timeline(reader, with(std::move(before), &state), inherited) {}
 
   HeapState state;
   trace::Timeline timeline;
@@ -68,9 +68,22 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
   if (options.at_seconds) requested = snapshot_at(reader, *options.at_seconds);
   if (requested) wanted.push_back({Why::requested, *requested});
 
+  std::optional<InheritedStats> inherited;
+  if (options.parent) inherited.emplace(options.parent->live_blocks, options.parent->live_bytes);
   {
-    Run run(reader, figures.facts, std::move(wanted), &curve, options.top_blocks,
-            {&totals, &threads, &sizes, &lifetimes, &curve, &marks});
+    EndedLately ended(options.forks);
+    std::vector<trace::Observer*> observers = {&totals, &threads, &sizes, &lifetimes, &curve, &marks};
+    if (inherited) observers.push_back(&*inherited);
+    if (!options.forks.empty()) observers.push_back(&ended);
+    Run run(reader, figures.facts, std::move(wanted), &curve, options.top_blocks, std::move(observers), options.parent);
+    for (std::size_t i = 0; i < options.forks.size(); i++) {
+      run.timeline.run(options.forks[i].at, options.progress);
+      HeapAtFork heap(options.forks[i], run.timeline, ended, threads, *options.family, options.process);
+      heap.live_blocks = totals.totals().live_blocks + (inherited ? inherited->live_blocks() : 0);
+      heap.live_bytes = totals.totals().live_bytes + (inherited ? inherited->live_bytes() : 0);
+      options.at_fork(i, heap);
+      ended.passed_fork();
+    }
     figures.events = run.timeline.run(std::nullopt, options.progress);
     figures.moments = std::move(run.state.moments());
     // Also where the timeline never came to the last snapshot, as in a damaged trace.
@@ -78,12 +91,13 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
   }
   if (options.at_seconds && !requested) {
     const trace::Tick tick = *options.at_seconds > 0 ? reader.clock().ticks(*options.at_seconds) : 0;
-    Run run(reader, figures.facts, {}, nullptr, options.top_blocks, {});
+    Run run(reader, figures.facts, {}, nullptr, options.top_blocks, {}, options.parent);
     run.timeline.choose_snapshots([](std::size_t) { return false; });
     run.timeline.run(tick);
     figures.moments.push_back(run.state.moment(Why::requested, tick));
   }
   for (Moment& moment : figures.moments) moment.time_s = reader.clock().seconds(moment.tick);
+  if (inherited) figures.inherited = inherited->figures();
   figures.totals = totals.totals();
   figures.threads = threads.figures();
   figures.sizes = sizes.rows();

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "analyzer/model/inherited.h"
 #include "analyzer/model/lifetimes.h"
 #include "analyzer/model/moment.h"
 #include "analyzer/model/size_histogram.h"
@@ -21,13 +22,14 @@ struct Figures {
   HeapFacts facts;
   trace::TimelineCounts events;
   Totals totals;
-  std::vector<ThreadFigures> threads;  // by id
-  std::vector<SizeRow> sizes;          // by size
-  std::vector<LifetimeRow> lifetimes;  // shortest first
-  std::vector<CurvePoint> curve;       // by time
-  std::vector<trace::Mark> marks;      // of the program's own threads, by time
-  std::uint64_t marks_left_out = 0;    // beyond kMarksKept
-  std::vector<Moment> moments;         // peak (if any snapshot was taken), end, requested (if asked for)
+  std::vector<ThreadFigures> threads;         // by id
+  std::vector<SizeRow> sizes;                 // by size
+  std::vector<LifetimeRow> lifetimes;         // shortest first
+  std::vector<CurvePoint> curve;              // by time
+  std::vector<trace::Mark> marks;             // of the program's own threads, by time
+  std::uint64_t marks_left_out = 0;           // beyond kMarksKept
+  std::optional<InheritedFigures> inherited;  // only with ModelOptions::parent
+  std::vector<Moment> moments;                // peak (if any snapshot was taken), end, requested (if asked for)
 
   const Moment* at(Why) const;  // nullptr: no such moment
 };
@@ -36,6 +38,15 @@ struct ModelOptions {
   std::optional<double> at_seconds;  // asks for a moment of kind `requested`
   std::size_t top_blocks = 20;       // of ArenaState::pinning
   std::function<void(double)> progress;
+
+  // Of a forked process whose parent's trace is at hand: its heap when it forked. Must outlive the call.
+  const HeapAtFork* parent = nullptr;
+  // Children whose traces are at hand, by Fork::at. `at_fork` is called for each, in this order, while this trace's timeline
+  // stands there. `family` and `process` (a number for this one) name the threads of inherited blocks.
+  std::vector<Fork> forks;
+  std::function<void(std::size_t, const HeapAtFork&)> at_fork;
+  FamilyThreads* family = nullptr;
+  std::uint32_t process = 0;
 };
 
 // The reader must outlive the call. May be called by any thread; uses one.

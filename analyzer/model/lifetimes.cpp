@@ -14,11 +14,15 @@ Lifetimes::Lifetimes(const trace::Clock& clock) {
 }
 
 void Lifetimes::released(const trace::Block& block, trace::ThreadId, trace::Release, trace::Tick tick) {
-  const trace::Tick lived = tick > block.born ? tick - block.born : 0;
+  const trace::Tick lived = (tick > block.born ? tick - block.born : 0) + block.lived_before;
   unsigned i = 0;
   while (lived >= until_[i] && i + 1 < kBuckets) i++;
   rows_[i].blocks++;
   rows_[i].bytes += block.size;
+}
+
+void Lifetimes::inherited_release(const trace::Block& block, trace::ThreadId by, trace::Release how, trace::Tick tick) {
+  released(block, by, how, tick);
 }
 
 std::vector<LifetimeRow> Lifetimes::rows() const {

@@ -22,6 +22,7 @@ class Lifetimes final : public trace::Observer {
   std::vector<LifetimeRow> rows() const;  // from the shortest to the longest bucket in use, empty ones between included
 
   void released(const trace::Block&, trace::ThreadId by, trace::Release, trace::Tick) override;
+  void inherited_release(const trace::Block&, trace::ThreadId by, trace::Release, trace::Tick) override;
 
  private:
   static constexpr unsigned kBuckets = 12;  // [0, 10 µs), then a decade each; the last has no end (10^6 s is written)

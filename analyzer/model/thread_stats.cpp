@@ -109,7 +109,7 @@ void ThreadStats::reattributed(const Block& block, ThreadId said, ThreadId is) {
     Thread& thread = threads_[id];
     thread.seen = true;
     thread.frees += static_cast<std::uint64_t>(step);
-    if (block.thread == id) continue;
+    if (block.thread == id || block.inherited) continue;
     thread.freed_for_others += static_cast<std::uint64_t>(step);
     threads_[block.thread].freed_by_others += static_cast<std::uint64_t>(step);
   }
@@ -148,6 +148,11 @@ void ThreadStats::snapshot_taken(const trace::Snapshot& snapshot) {
     std::string& known = found->second->name;
     if (!(known.size() > name.size() && known.starts_with(name))) known = name;
   }
+}
+
+std::string ThreadStats::name(ThreadId id) const {
+  const Thread* thread = threads_.find(id);
+  return thread ? thread->name : std::string();
 }
 
 std::vector<ThreadFigures> ThreadStats::figures() const {

@@ -33,6 +33,7 @@ struct ThreadFigures {
 class ThreadStats final : public trace::Observer {
  public:
   std::vector<ThreadFigures> figures() const;  // by id; threads that the trace never mentions are left out
+  std::string name(trace::ThreadId) const;     // the last one known so far
 
   void allocated(const trace::Block&, trace::Tick) override;
   void released(const trace::Block&, trace::ThreadId by, trace::Release, trace::Tick) override;

@@ -53,7 +53,7 @@ void TimelineCurve::vanished(const trace::Block& block, trace::Tick tick) {
 }
 
 void TimelineCurve::resized(const trace::Block& before, const trace::Block& after, trace::ThreadId, trace::Tick tick) {
-  live_ += after.size - before.size;
+  live_ += after.size - (before.known ? before.size : 0);
   moved(tick);
 }
 

@@ -25,6 +25,12 @@ Block unknown_block(std::uint64_t address) {
   return block;
 }
 
+// As observers see it where a realloc ends it: they know of no such block.
+Block not_of_this_process(Block block) {
+  block.known = false;
+  return block;
+}
+
 }  // namespace
 
 BlockLives::BlockLives(std::vector<Observer*> observers, const Settings& settings)
@@ -43,10 +49,38 @@ BlockLives::Fit BlockLives::apply(const Event& event, const Caller& caller, Tick
   }
 }
 
+// ---- blocks of the parent ----------------------------------------------------------------------------------------
+// Puts the parent's block at `address` into the table, where this process has not touched the address before. Returns the
+// address's slot then; else `slot` as it was.
+LiveSlot* BlockLives::inherit(LiveSlot* slot, std::uint64_t address) {
+  if (!settings_.inherited || (slot && (slot->live || slot->lived))) return slot;
+  const std::optional<Block> block = settings_.inherited->at_fork(address);
+  if (!block) return slot;
+  LiveSlot& made = table_.at(address);
+  table_.begin_life(made, *block, 0);
+  return &made;
+}
+
+// The parent's block at an address that is given out: the parent had given it back before it forked, or the child's call is
+// lost. Which of the two happened when is not exact enough to wait for anything.
+void BlockLives::leave(LiveSlot& slot, Tick now) {
+  const Block block = slot.block();
+  table_.end_life(slot);
+  for (Observer* observer : observers_) observer->inherited_gone(block, now);
+}
+
+std::optional<Block> BlockLives::block_at(std::uint64_t address) const {
+  if (const LiveSlot* slot = table_.find(address); slot && (slot->live || slot->lived))
+    return slot->live ? std::optional(slot->block()) : std::nullopt;
+  return settings_.inherited ? settings_.inherited->at_fork(address) : std::nullopt;
+}
+
 // ---- a block begins ----------------------------------------------------------------------------------------------
 BlockLives::Fit BlockLives::begin(const Event& event, const Caller& caller, Tick now, bool force) {
   LiveSlot& slot = table_.at(event.address);
   const Block block = block_of(event, caller, now);
+  if (settings_.inherited) [[unlikely]]
+    if (inherit(&slot, event.address); slot.live && slot.inherited) leave(slot, now);
   if (slot.live || slot.noted) [[unlikely]] {
     if (slot.noted && settle_debt(event, caller, block, slot, now)) return Fit::yes;
     if (slot.live && !force && !caller.alone) return Fit::needs_dead;
@@ -154,7 +188,7 @@ void BlockLives::tell_begin(const Event& event, const Caller& caller, const Bloc
 
 // ---- a block ends ------------------------------------------------------------------------------------------------
 BlockLives::Fit BlockLives::end(const Event& event, const Caller& caller, Tick now, bool force) {
-  LiveSlot* slot = table_.find(event.address);
+  LiveSlot* slot = inherit(table_.find(event.address), event.address);
   const bool moves = event.act == Act::move_out;
   if (slot && slot->noted && !moves && repay(*slot, caller)) return Fit::yes;
   const Ending ending = ending_of(event, caller);
@@ -171,7 +205,7 @@ BlockLives::Fit BlockLives::end(const Event& event, const Caller& caller, Tick n
     if (slot->noted) [[unlikely]]
       wake(*slot);
     if (moves)
-      caller.moving->push_back(block);
+      caller.moving->push_back(block.inherited ? not_of_this_process(block) : block);
     else
       tell_end(block, ending, now);
     return Fit::yes;
@@ -221,6 +255,14 @@ void BlockLives::owe(LiveSlot& slot, Ending ending, Tick low) {
 }
 
 void BlockLives::tell_end(const Block& block, const Ending& ending, Tick now) {
+  if (block.inherited) {
+    for (Observer* observer : observers_)
+      if (ending.call == Ending::Call::move)
+        observer->inherited_gone(block, now);
+      else
+        observer->inherited_release(block, ending.by, ending.release, now);
+    return;
+  }
   switch (ending.call) {
     case Ending::Call::release:
       for (Observer* observer : observers_) observer->released(block, ending.by, ending.release, now);
@@ -242,7 +284,7 @@ void BlockLives::tell_unknown(std::uint64_t address, const Ending& ending, bool 
 
 // ---- a block changes its size ------------------------------------------------------------------------------------
 BlockLives::Fit BlockLives::resize(const Event& event, const Caller& caller, Tick now, bool force) {
-  LiveSlot* slot = table_.find(event.address);
+  LiveSlot* slot = inherit(table_.find(event.address), event.address);
   if (!(slot && slot->live) && !force && !caller.alone) return Fit::needs_live;
   live_on(table_.at(event.address), event, caller, now);
   return Fit::yes;
@@ -250,9 +292,12 @@ BlockLives::Fit BlockLives::resize(const Event& event, const Caller& caller, Tic
 
 void BlockLives::live_on(LiveSlot& slot, const Event& event, const Caller& caller, Tick now) {
   const bool was_live = slot.live;
-  const Block before = was_live ? slot.block() : unknown_block(event.address);
+  Block before = was_live ? slot.block() : unknown_block(event.address);
+  if (before.inherited) before = not_of_this_process(before);
   Block after = before;
   after.known = true;
+  after.inherited = false;
+  after.lived_before = 0;
   after.size = event.size;
   after.thread = caller.thread;
   if (!was_live) after.origin = Origin::realloc;
@@ -268,8 +313,9 @@ void BlockLives::move_late(const Event& event, const Caller& caller, Tick now) {
     return;
   }
   Block before = unknown_block(event.other);
-  if (LiveSlot* slot = event.other ? table_.find(event.other) : nullptr; slot && slot->live) {
+  if (LiveSlot* slot = event.other ? inherit(table_.find(event.other), event.other) : nullptr; slot && slot->live) {
     before = slot->block();
+    if (before.inherited) before = not_of_this_process(before);
     table_.end_life(*slot);
     if (slot->noted) wake(*slot);
   }

@@ -26,6 +26,7 @@
 
 #include "analyzer/trace/address_notes.h"
 #include "analyzer/trace/event.h"
+#include "analyzer/trace/inherited.h"
 #include "analyzer/trace/live_blocks.h"
 #include "analyzer/trace/thread_cursor.h"
 
@@ -49,6 +50,7 @@ class BlockLives {
     bool one_thread = false;  // no repairs: order is exact
     bool lossy = false;       // events are known to be missing
     bool forked = false;
+    const InheritedBlocks* inherited = nullptr;  // of a forked process whose parent's trace is at hand
     // Every call of the process is in the trace: each end belongs to a block in it. Then debts and loans are kept until
     // they meet.
     bool complete() const { return !lossy && !forked; }
@@ -65,6 +67,8 @@ class BlockLives {
   }
   // For look-ahead: the live block there, if any.
   const LiveSlot* slot(std::uint64_t address) { return table_.find(address); }
+  // The block that lives there, also one that came from the parent and that nothing has touched.
+  std::optional<Block> block_at(std::uint64_t address) const;
   void prefetch(std::uint64_t address) const { table_.prefetch(address); }
 
   void wait(std::uint64_t address, Waiting);
@@ -92,6 +96,8 @@ class BlockLives {
     bool operator>(const Expiry& other) const { return at > other.at; }
   };
 
+  LiveSlot* inherit(LiveSlot*, std::uint64_t address);
+  void leave(LiveSlot&, Tick now);
   Fit begin(const Event&, const Caller&, Tick now, bool force);
   bool settle_debt(const Event&, const Caller&, const Block&, LiveSlot&, Tick now);
   void end_early(LiveSlot&, const Caller&, Tick now);

@@ -30,6 +30,10 @@ struct Block {
   SiteId site = SiteId::none;
   Origin origin = Origin::malloc;
   bool known = true;  // false: its allocation is not in the trace; size and born are 0
+  // Allocated by the parent before fork, and known from the parent's trace (inherited.h): `born` is 0, `lived_before` says how
+  // long it had lived at tick 0, `thread` is one of InheritedBlocks. Not among the blocks of this process that observers sum.
+  bool inherited = false;
+  Tick lived_before = 0;
 };
 
 struct Snapshot;
@@ -43,12 +47,19 @@ class Observer {
   // realloc(p, 0) gave the block back: a release like any other, told apart only for those who count calls.
   virtual void released_by_realloc(const Block& block, ThreadId by, Tick tick) { released(block, by, Release::free, tick); }
   // A realloc of an existing block to more than 0 bytes that succeeded. `after.born` is `before.born`; `before` may be
-  // unknown (known == false).
+  // unknown (known == false), and may then still say what is known of an inherited block.
   virtual void resized(const Block& /*before*/, const Block& /*after*/, ThreadId /*by*/, Tick) {}
   virtual void failed(ThreadId, Origin, std::uint64_t /*size*/, Tick) {}
   // A free of an address where no block lives as far as the trace knows. `inherited`: the process was forked and the
   // address was never allocated in it, so the parent allocated it.
   virtual void unknown_release(ThreadId, std::uint64_t /*address*/, Release, bool /*inherited*/, Tick) {}
+  // The same of a block that the parent's trace knows.
+  virtual void inherited_release(const Block& block, ThreadId by, Release release, Tick tick) {
+    unknown_release(by, block.address, release, true, tick);
+  }
+  // An inherited block cannot live any more because its address was given out again: its end lies on the other side of the
+  // fork, or was lost.
+  virtual void inherited_gone(const Block&, Tick) {}
   // The block cannot live any more because its address was given out again, but no call that ended it is in the trace
   // (events were lost there). It counts as no release; whoever sums live blocks takes it out.
   virtual void vanished(const Block&, Tick) {}

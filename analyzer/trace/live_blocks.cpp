@@ -78,7 +78,7 @@ void LiveBlocks::clear(Shard& shard) {
     if (!slot.address) continue;
     const LiveSlot taken = slot;
     slot = {};
-    if (!taken.live && !taken.noted) continue;
+    if (!taken.live && !taken.noted && !taken.kept) continue;
     *find(shard, taken.address) = taken;
     shard.used++;
   }
@@ -104,7 +104,7 @@ void LiveBlocks::grow(Shard& shard) {
     if (!shard.slots[i].address) continue;
     const LiveSlot taken = shard.slots[i];
     shard.slots[i] = {};
-    if (!taken.live && !taken.noted) {
+    if (!taken.live && !taken.noted && !taken.kept) {
       shard.used--;
       continue;
     }

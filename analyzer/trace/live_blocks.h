@@ -28,12 +28,18 @@ struct LiveSlot {
   std::uint64_t noted : 1;   // the timeline keeps notes on this address: the slot must stay
   std::uint64_t lived : 1;   // a block was allocated here, as far as the slot remembers
   std::uint64_t mended : 1;  // a rule of block_lives.h was needed here
-  std::uint64_t unused : 2;
+  // The block is the parent's (inherited.h); `born` says how long it had lived at tick 0.
+  std::uint64_t inherited : 1;
+  std::uint64_t kept : 1;  // one was: the slot must stay, or its end would be forgotten
   std::uint32_t thread;
   std::uint32_t site;
 
-  Tick latest_birth() const { return born + (Tick{1} << window); }
-  Block block() const { return {address, size, born, ThreadId{thread}, SiteId{site}, static_cast<Origin>(origin), true}; }
+  Tick latest_birth() const { return inherited ? 0 : born + (Tick{1} << window); }
+  Block block() const {
+    const Tick age = born;
+    return {address, size,           inherited ? 0 : age, ThreadId{thread}, SiteId{site}, static_cast<Origin>(origin),
+            true,    inherited != 0, inherited ? age : 0};
+  }
 };
 static_assert(sizeof(LiveSlot) == 32);
 
@@ -57,6 +63,7 @@ class LiveBlocks {
     LiveSlot* slot = find(shard_of(hash(address)), address);
     return slot->address == address ? slot : nullptr;
   }
+  const LiveSlot* find(std::uint64_t address) const { return const_cast<LiveBlocks*>(this)->find(address); }
   void prefetch(std::uint64_t address) const {
     const std::uint64_t h = hash(address);
     __builtin_prefetch(&home(shards_[h >> kShardShift], h), 1);
@@ -70,7 +77,9 @@ class LiveBlocks {
     slot.live = slot.lived = 1;
     slot.size = std::min(block.size, kMostBytes);
     slot.window = static_cast<std::uint64_t>(std::bit_width(latest > block.born ? latest - block.born : 0)) & 63;
-    slot.born = block.born;
+    slot.born = block.inherited ? block.lived_before : block.born;
+    slot.inherited = block.inherited;
+    slot.kept |= slot.inherited;
     slot.origin = static_cast<std::uint64_t>(block.origin) & 7;
     slot.thread = index(block.thread);
     slot.site = index(block.site);
@@ -88,7 +97,7 @@ class LiveBlocks {
   void for_each(Visit visit) const {
     for (const Shard& shard : *this)
       for (std::size_t i = 0; i < shard.capacity; i++)
-        if (shard.slots[i].address && shard.slots[i].live) visit(shard.slots[i].block());
+        if (shard.slots[i].address && shard.slots[i].live && !shard.slots[i].inherited) visit(shard.slots[i].block());
   }
 
  private:

@@ -133,8 +133,8 @@ struct Timeline::State {
 
   std::uint64_t total_words = 0, closed_words = 0, next_progress = kProgressEvents;
 
-  State(const Reader& trace, std::vector<Observer*> watching)
-      : reader(trace), observers(watching), lives(std::move(watching), lives_settings(trace)) {
+  State(const Reader& trace, std::vector<Observer*> watching, const InheritedBlocks* inherited)
+      : reader(trace), observers(watching), lives(std::move(watching), lives_settings(trace, inherited)) {
     const Clock& clock = trace.clock();
     patience = std::max<Tick>(clock.ticks(kPatienceSeconds), 1);
     cursor_settings.clock = trace.header().clock;
@@ -164,8 +164,9 @@ struct Timeline::State {
     return latest;
   }
 
-  static BlockLives::Settings lives_settings(const Reader& trace) {
+  static BlockLives::Settings lives_settings(const Reader& trace, const InheritedBlocks* inherited) {
     BlockLives::Settings settings;
+    settings.inherited = inherited;
     settings.one_thread = trace.threads().size() < 2;
     settings.forked = trace.header().forked != 0;
     settings.lossy = trace.lost_events() != 0 || !trace.damage().empty();
@@ -528,8 +529,8 @@ struct Timeline::State {
   bool finished() const { return next_start == starts.size() && open.empty(); }
 };
 
-Timeline::Timeline(const Reader& reader, std::vector<Observer*> observers)
-    : state_(std::make_unique<State>(reader, std::move(observers))) {}
+Timeline::Timeline(const Reader& reader, std::vector<Observer*> observers, const InheritedBlocks* inherited)
+    : state_(std::make_unique<State>(reader, std::move(observers), inherited)) {}
 Timeline::~Timeline() = default;
 
 void Timeline::choose_snapshots(std::function<bool(std::size_t)> chosen) { state_->chosen = std::move(chosen); }
@@ -560,6 +561,39 @@ void Timeline::for_each_live(const std::function<void(const Block&)>& visit) con
   for (const LaneIndex index : state_->open)
     for (const Block& block : state_->lanes[index]->moving)
       if (block.known) visit(block);
+}
+
+std::optional<Block> Timeline::live_at(std::uint64_t address) const {
+  if (std::optional<Block> block = state_->lives.block_at(address)) return block;
+  for (const LaneIndex index : state_->open)  // on its way to another address
+    for (const Block& block : state_->lanes[index]->moving)
+      if (block.known && block.address == address) return block;
+  return std::nullopt;
+}
+
+std::optional<Block> Timeline::about_to_live_at(std::uint64_t address, Tick tick) const {
+  for (const LaneIndex index : state_->open) {
+    const Lane& lane = *state_->lanes[index];
+    if (lane.cursor.done()) continue;
+    const auto search = [&](const Batch& batch, std::size_t from) -> std::optional<Block> {
+      if (batch.low > tick) return std::nullopt;
+      for (std::size_t i = from; i < batch.events.size(); i++) {
+        const Event& event = batch.events[i];
+        if (event.address != address || effect(event, address) != Effect::begins) continue;
+        Block block;
+        block.address = address;
+        block.size = event.size;
+        block.born = tick;
+        block.thread = lane.thread;
+        block.origin = event.act == Act::allocate ? static_cast<Origin>(event.detail) : Origin::realloc;
+        return block;
+      }
+      return std::nullopt;
+    };
+    if (auto block = search(lane.cursor.batch(), lane.cursor.at())) return block;
+    if (auto block = search(lane.cursor.next_batch(), 0)) return block;
+  }
+  return std::nullopt;
 }
 
 }  // namespace heapspy::trace

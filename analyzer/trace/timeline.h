@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analyzer/trace/event.h"
+#include "analyzer/trace/inherited.h"
 #include "analyzer/trace/reader.h"
 
 namespace heapspy::trace {
@@ -24,7 +25,8 @@ struct TimelineCounts {
 
 class Timeline {
  public:
-  Timeline(const Reader&, std::vector<Observer*>);
+  // `inherited` (may be null): of a forked process, what its parent's trace knows. Must outlive this.
+  Timeline(const Reader&, std::vector<Observer*>, const InheritedBlocks* inherited = nullptr);
   ~Timeline();
 
   // Runs to the end, or to the first event after `until`. `progress` (may be empty) gets the share done, 0 to 1, now
@@ -37,6 +39,11 @@ class Timeline {
   // Live blocks as of the last event passed on; valid inside Observer calls too (snapshot_taken above all).
   std::uint64_t live_blocks() const;
   void for_each_live(const std::function<void(const Block&)>&) const;
+  // The block that lives at `address` as of the last event passed on, inherited ones included.
+  std::optional<Block> live_at(std::uint64_t address) const;
+  // The block that an event not passed on yet, whose window has begun by `tick`, is about to begin at `address`: it may
+  // have been there at `tick`.
+  std::optional<Block> about_to_live_at(std::uint64_t address, Tick tick) const;
 
  private:
   struct State;
