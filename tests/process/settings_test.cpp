@@ -84,7 +84,7 @@ TEST_P(EverySetting, ThatCannotBeReadIsNamedInOneLineAndTheProgramRunsOn) {
 
 INSTANTIATE_TEST_SUITE_P(
     Settings, EverySetting,
-    testing::Values(BadSetting{"HEAPSPY_MODE", "fulll", "full, off"}, BadSetting{"HEAPSPY_STACKS", "deep", "auto, none"},
+    testing::Values(BadSetting{"HEAPSPY_MODE", "fulll", "full, ring, sample, count, off"}, BadSetting{"HEAPSPY_STACKS", "deep", "auto, none"},
                     BadSetting{"HEAPSPY_JAVA", "yes", "auto, off"}, BadSetting{"HEAPSPY_CLOCK", "fast", "stamp, event"},
                     BadSetting{"HEAPSPY_DEPTH", "many", "a number of frames"},
                     BadSetting{"HEAPSPY_MAX", "8 GB", "a size of at least 64KiB, such as 8GiB"},
