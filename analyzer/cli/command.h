@@ -58,5 +58,6 @@ void add_trim_command(CLI::App&, Invocation&);
 void add_snapshot_command(CLI::App&, Invocation&);
 void add_mark_command(CLI::App&, Invocation&);
 void add_maps_command(CLI::App&, Invocation&);
+void add_pack_command(CLI::App&, Invocation&);
 
 }  // namespace heapspy::cli

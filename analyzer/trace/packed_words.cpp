@@ -30,8 +30,8 @@ namespace heapspy::trace {
 namespace {
 
 using format::Column;
-using format::Kind;
 using format::kColumns;
+using format::Kind;
 using format::kMostPackedWords;
 using format::Operation;
 using format::PackedHeader;
@@ -54,10 +54,10 @@ struct Memory {
 
   std::uint64_t last = 0, released = 0;
   std::uint32_t allocations = 0;
-  std::uint64_t allocated[kClasses];        // the latest of each class
+  std::uint64_t allocated[kClasses];            // the latest of each class
   std::uint64_t free_blocks[kClasses][kDepth];  // stacks that wrap
   std::uint8_t free_top[kClasses];
-  std::uint8_t class_of[kBlocks];     // by hash of address: the class of the block that was allocated there last
+  std::uint8_t class_of[kBlocks];       // by hash of address: the class of the block that was allocated there last
   std::uint64_t recent[kRecentBlocks];  // the latest allocations, by number
 
   void clear() { std::memset(static_cast<void*>(this), 0, sizeof *this); }
@@ -317,7 +317,8 @@ struct WordUnpacker::State {
         if (packed > payload.size() - from) return false;
         // Columns of numbers are rarely near their longest: as long as the frame says, if that is possible.
         std::uint64_t wanted = room;
-        if (c >= column(Column::ticks)) wanted = std::min<std::uint64_t>(room, ZSTD_getFrameContentSize(payload.data() + from, packed));
+        if (c >= column(Column::ticks))
+          wanted = std::min<std::uint64_t>(room, ZSTD_getFrameContentSize(payload.data() + from, packed));
         if (bytes[c].size() < wanted) bytes[c].resize(wanted);
         length = ZSTD_decompressDCtx(zstd, bytes[c].data(), wanted, payload.data() + from, packed);
         if (ZSTD_isError(length)) return false;

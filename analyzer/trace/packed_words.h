@@ -34,7 +34,8 @@ class WordPacker {
 
   // The payload for `words` (at most format::kMostPackedWords, lap bits 0) that begin at place `stream_at`; valid until the
   // next call. `sightings` in the order of their places.
-  std::string_view pack(std::span<const std::uint64_t> words, std::uint64_t stream_at, std::span<const Sighting> sightings = {});
+  std::string_view pack(std::span<const std::uint64_t> words, std::uint64_t stream_at,
+                        std::span<const Sighting> sightings = {});
 
  private:
   struct State;

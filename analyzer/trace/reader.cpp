@@ -153,7 +153,8 @@ struct Reader::State {
     }
     to.erase(to.begin(), to.begin() + piece.skip);
     if (const std::uint64_t holes = unpacker.holes())
-      note_once(piece.file_offset, fmt::format("{} words of thread {} claimed and never written", holes, stored.thread));
+      note_once(piece.file_offset, fmt::format("{} of thread {} claimed and never written",
+                                               holes == 1 ? "a word" : fmt::format("{} words", holes), stored.thread));
   }
 
   void find_snapshots(const std::vector<FoundChunk>& chunks) {

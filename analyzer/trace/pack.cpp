@@ -1,0 +1,375 @@
+#include "analyzer/trace/pack.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "analyzer/trace/chunk_scan.h"
+#include "analyzer/trace/packed_words.h"
+#include "analyzer/trace/reader.h"
+#include "analyzer/trace/trace_file.h"
+#include "heapspy/format/decode.h"
+
+namespace heapspy::trace {
+
+namespace {
+
+using format::ChunkHeader;
+using format::ChunkKind;
+
+constexpr std::uint64_t kWordBytes = sizeof(std::uint64_t);
+// A chunk's words: more would cost a reader memory for each thread alive; the smaller half would cost 4 % of space.
+constexpr std::size_t kPackedChunkWords = 16384;
+constexpr std::uint32_t kEmptyRingBytes = format::kChunkAlignment;
+constexpr std::size_t kCopyBytes = 1 << 20;
+
+// A new file beside the one whose name it is to take. Goes away with this object unless it took the name.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& target) : target_(target), path_(target + fmt::format(".{}.packing", ::getpid())) {
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (descriptor_ < 0) fail("cannot be made", errno);
+    made_ = true;
+    buffer_.reserve(kCopyBytes);
+  }
+  ~NewFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    if (made_) ::unlink(path_.c_str());
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::uint64_t size() const { return at_ + buffer_.size(); }
+
+  void write(const void* from, std::size_t bytes) {
+    if (buffer_.size() + bytes > kCopyBytes) flush();
+    if (bytes >= kCopyBytes) return write_at(from, bytes, at_), void(at_ += bytes);
+    buffer_.append(static_cast<const char*>(from), bytes);
+  }
+  void pad(std::uint64_t alignment) { buffer_.resize(buffer_.size() + (format::align_up(size(), alignment) - size())); }
+  void patch(const void* from, std::size_t bytes, std::uint64_t at) { write_at(from, bytes, at); }
+  void flush() {
+    write_at(buffer_.data(), buffer_.size(), at_);
+    at_ += buffer_.size();
+    buffer_.clear();
+  }
+  // With the owner and the time of the trace it stands for.
+  void take_name(const struct stat& like, bool to_disk) {
+    if (::fchown(descriptor_, like.st_uid, like.st_gid) != 0 && errno != EPERM) fail("cannot be given its owner", errno);
+    const timespec times[2] = {like.st_atim, like.st_mtim};
+    ::futimens(descriptor_, times);
+    if (to_disk && ::fsync(descriptor_) != 0) fail("cannot be written", errno);
+    if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be written", errno);
+    if (::rename(path_.c_str(), target_.c_str()) != 0) fail("cannot take its name", errno);
+    made_ = false;
+  }
+
+ private:
+  [[noreturn]] void fail(const char* what, int error) {
+    throw NotPacked(NotPacked::Why::unwritable,
+                    fmt::format("{} {}: {}; the trace is as it was", path_, what, std::strerror(error)));
+  }
+  void write_at(const void* from, std::size_t bytes, std::uint64_t at) {
+    for (std::size_t done = 0; done < bytes;) {
+      const ssize_t wrote =
+          ::pwrite(descriptor_, static_cast<const char*>(from) + done, bytes - done, static_cast<off_t>(at + done));
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote <= 0) fail("cannot be written", wrote < 0 ? errno : ENOSPC);
+      done += static_cast<std::size_t>(wrote);
+    }
+  }
+
+  std::string target_, path_, buffer_;
+  int descriptor_ = -1;
+  bool made_ = false;
+  std::uint64_t at_ = 0;
+};
+
+// What a thread's words are, whatever the chunks they come in.
+struct Sum {
+  std::uint64_t words = 0, value = 0;
+  void add(std::span<const std::uint64_t> more) {
+    words += more.size();
+    for (const std::uint64_t word : more) value = (value ^ word ^ value >> 29) * 0x9E3779B97F4A7C15ull;
+  }
+  bool operator==(const Sum&) const = default;
+};
+
+std::uint64_t count_events(std::span<const std::uint64_t> words) {
+  std::uint64_t events = 0;
+  for (std::size_t i = 0; i < words.size();) {
+    const std::uint64_t word = words[i];
+    if (const auto operation = static_cast<format::Operation>(word & 7); operation != format::Operation::escape) {
+      events += operation != format::Operation::realloc_begin;
+      i++;
+      continue;
+    }
+    switch (static_cast<format::Kind>(word >> format::kKindShift & 31)) {
+      case format::Kind::allocation:
+      case format::Kind::release:
+      case format::Kind::realloc_end:
+      case format::Kind::failed:
+      case format::Kind::realloc_failed:
+      case format::Kind::realloc_freed: events++; break;
+      default: break;
+    }
+    i += std::max(format::record_words(word), 1u);
+  }
+  return events;
+}
+
+class Rewriting {
+ public:
+  Rewriting(const std::string& from, const std::string& to, const PackSettings& settings)
+      : settings_(settings), from_(from), file_(from), reader_(from), out_(to), packer_(settings.zstd_level) {
+    if (reader_.process().running || is_being_written(from))
+      throw NotPacked(NotPacked::Why::running, fmt::format("{}: process {} still writes it; pack it when the process has ended",
+                                                           from, reader_.process().pid));
+  }
+
+  Packed run() {
+    struct stat like {};
+    if (::stat(from_.c_str(), &like) != 0) throw Unreadable(fmt::format("{}: {}", from_, std::strerror(errno)));
+    const ChunkScan scan = scan_chunks(file_, reader_.header().header_bytes, ~0ull);
+    write_header();
+    for (const FoundChunk& chunk : scan.chunks)
+      if (!holds_words(chunk.kind)) copy(chunk);
+    write_slots(scan);
+    for (const ThreadStream& thread : reader_.threads()) sums_.push_back(pack(thread));
+    out_.pad(format::kChunkAlignment);
+    out_.flush();
+    const std::uint64_t end = out_.size();
+    out_.patch(&end, sizeof end, offsetof(format::FileHeader, append_at));
+    if (!reads_the_same())
+      throw NotPacked(NotPacked::Why::damaged,
+                      fmt::format("{}: is damaged, and packing would hide that; the trace is as it was", from_));
+    out_.take_name(like, settings_.to_disk);
+    return {static_cast<std::uint64_t>(like.st_size), end, kept_ ? 0 : events_};
+  }
+
+ private:
+  static bool holds_words(ChunkKind kind) {
+    return kind == ChunkKind::events || kind == ChunkKind::packed || kind == ChunkKind::staging;
+  }
+
+  void write_header() {
+    std::string page(reader_.header().header_bytes, '\0');
+    page.resize(file_.read(0, page.data(), page.size()));
+    std::memset(page.data() + offsetof(format::FileHeader, collector), 0, sizeof(format::FileHeader::collector));
+    out_.write(page.data(), page.size());
+  }
+
+  // As it is, to the last byte.
+  void copy(const FoundChunk& chunk) {
+    const bool mapped = chunk.kind == ChunkKind::counters;
+    out_.pad(mapped ? format::kPageBytes : format::kChunkAlignment);
+    std::string part;
+    std::uint64_t at = chunk.payload_at - sizeof(ChunkHeader);
+    for (std::uint64_t left = sizeof(ChunkHeader) + chunk.payload_bytes; left;) {
+      part.resize(std::min<std::uint64_t>(left, kCopyBytes));
+      const std::uint64_t got = file_.read(at, part.data(), part.size());
+      if (!got) break;
+      out_.write(part.data(), got);
+      at += got;
+      left -= got;
+    }
+  }
+
+  void write_chunk(ChunkHeader header, std::string_view payload, std::uint64_t alignment) {
+    header.magic = format::kChunkMagic;
+    header.version = 1;
+    header.payload_bytes = payload.size();
+    header.header_checksum = format::checksum(&header, offsetof(ChunkHeader, header_checksum));
+    out_.pad(alignment);
+    out_.write(&header, sizeof header);
+    out_.write(payload.data(), payload.size());
+  }
+
+  // What slots say and words do not: losses, how far a thread had come. In segments whose rings are empty.
+  void write_slots(const ChunkScan& scan) {
+    std::map<std::uint32_t, std::uint64_t> ends;
+    for (const ThreadStream& thread : reader_.threads())
+      if (!thread.pieces.empty()) ends[index(thread.id)] = thread.pieces.back().stream_at + thread.pieces.back().words;
+    std::vector<format::SlotHeader> slots;
+    for (const FoundChunk& chunk : scan.chunks) {
+      format::StagingHeader staging;
+      if (chunk.kind != ChunkKind::staging || file_.read(chunk.payload_at, &staging, sizeof staging) != sizeof staging)
+        continue;
+      for (std::uint32_t i = 0; i < std::min(staging.slots, format::kMaxSlots); i++) {
+        format::SlotHeader slot;
+        if (file_.read(chunk.payload_at + sizeof staging + i * sizeof slot, &slot, sizeof slot) != sizeof slot) break;
+        const std::uint64_t place = slot.appended - slot.stream_delta;
+        const auto end = ends.find(slot.thread);
+        const bool says_more = slot.thread && (slot.counted_at || end == ends.end() || place > end->second);
+        if (!slot.lost_events && !says_more) continue;
+        if (slot.counted_at) slot.counted_at -= slot.appended;  // a position; the new ones count from `appended`
+        slot.appended = 0;
+        slot.stream_delta = 0 - place;
+        slots.push_back(slot);
+      }
+    }
+    for (std::size_t first = 0; first < slots.size(); first += format::kMaxSlots) {
+      const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(slots.size() - first, format::kMaxSlots));
+      const format::StagingHeader staging{count, kEmptyRingBytes, {}};
+      std::string payload(reinterpret_cast<const char*>(&staging), sizeof staging);
+      payload.append(reinterpret_cast<const char*>(&slots[first]), count * sizeof slots[0]);
+      payload.resize(format::kPageBytes - sizeof(ChunkHeader) + static_cast<std::size_t>(count) * kEmptyRingBytes);
+      ChunkHeader header{};
+      header.kind = ChunkKind::staging;
+      write_chunk(header, payload, format::kPageBytes);
+    }
+  }
+
+  Sum pack(const ThreadStream& thread) {
+    Sum sum;
+    std::vector<std::uint64_t> words, pending;
+    std::vector<Sighting> sightings, pending_sightings;
+    std::uint64_t pending_at = 0;
+    Tick first_tick = 0;
+    counted_at_ = counted_ = 0;
+    auto write_pending = [&](std::size_t count) {
+      if (!count) return;
+      ChunkHeader header{};
+      header.kind = ChunkKind::packed;
+      header.thread = index(thread.id);
+      header.tid = thread.tid;
+      header.stream_at = pending_at;
+      header.first_tick = first_tick;
+      const std::uint64_t end = pending_at + count;
+      if (counted_at_ >= end && counted_at_ - end < 1 << 16) header.records = (counted_at_ - end) << 48 | counted_;
+      auto later = pending_sightings.begin();
+      while (later != pending_sightings.end() && later->at <= end) ++later;
+      const std::string_view payload =
+          packer_.pack({pending.data(), count}, pending_at,
+                       {pending_sightings.data(), static_cast<std::size_t>(later - pending_sightings.begin())});
+      header.payload_checksum = format::checksum(payload.data(), payload.size());
+      write_chunk(header, payload, format::kChunkAlignment);
+      pending.erase(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(count));
+      pending_sightings.erase(pending_sightings.begin(), later);
+      pending_at = end;
+    };
+    for (const StreamPiece& piece : thread.pieces) {
+      if (piece.gap) write_pending(pending.size());
+      if (pending.empty()) pending_sightings.clear();
+      note_counted(piece);
+      if (keep(piece)) {
+        write_pending(pending.size());
+        continue;
+      }
+      reader_.read(piece, words, &sightings);
+      if (words.size() < piece.words) continue;  // damaged: found out by reads_the_same()
+      sum.add(words);
+      events_ += count_events(words);
+      if (pending.empty()) {
+        pending_at = piece.stream_at;
+        first_tick = piece.first_tick;
+      }
+      pending.insert(pending.end(), words.begin(), words.end());
+      for (const Sighting& each : sightings)
+        if (each.at >= piece.stream_at && each.at <= piece.stream_at + piece.words) pending_sightings.push_back(each);
+      while (pending.size() >= kPackedChunkWords) {
+        write_pending(kPackedChunkWords);
+        first_tick = piece.first_tick;
+      }
+    }
+    write_pending(pending.size());
+    return sum;
+  }
+
+  // A chunk that is as good as a new one would be.
+  bool keep(const StreamPiece& piece) {
+    ChunkHeader header;
+    if (!piece.packed || piece.skip || piece.words < settings_.keep_from_words ||
+        !read_chunk_header(file_, piece.file_offset, header) || header.payload_bytes > longest_packed(piece.words))
+      return false;
+    std::string payload(header.payload_bytes, '\0');
+    if (file_.read(piece.file_offset, payload.data(), payload.size()) != payload.size() ||
+        format::checksum(payload.data(), payload.size()) != header.payload_checksum)
+      return false;
+    out_.pad(format::kChunkAlignment);
+    out_.write(&header, sizeof header);
+    out_.write(payload.data(), payload.size());
+    return kept_ = true;
+  }
+
+  void note_counted(const StreamPiece& piece) {
+    ChunkHeader header;
+    if (piece.in_ring || !read_chunk_header(file_, piece.file_offset, header) || !header.records) return;
+    counted_at_ = piece.stream_at + piece.words + (header.records >> 48);
+    counted_ = header.records & ((1ull << 48) - 1);
+  }
+
+  bool reads_the_same() const {
+    const Reader again(out_.path());
+    if (again.threads().size() != reader_.threads().size() || again.snapshots() != reader_.snapshots() ||
+        again.lost_events() != reader_.lost_events())
+      return false;
+    for (std::size_t i = 0; i < again.threads().size(); i++) {
+      const ThreadStream &before = reader_.threads()[i], &after = again.threads()[i];
+      if (after.id != before.id || after.tid != before.tid || after.lost_events != before.lost_events) return false;
+      if (kept_) {
+        const auto words = [](const ThreadStream& thread) {
+          std::uint64_t all = 0;
+          for (const StreamPiece& piece : thread.pieces) all += piece.words;
+          return all;
+        };
+        if (words(before) != words(after)) return false;
+        continue;
+      }
+      Sum sum;
+      std::vector<std::uint64_t> words;
+      for (const StreamPiece& piece : after.pieces) {
+        again.read(piece, words);
+        sum.add(words);
+      }
+      if (sum != sums_[i]) return false;
+    }
+    const auto reasons = [](const Reader& reader) {
+      std::vector<std::string> all;
+      for (const Damage& damage : reader.damage()) all.push_back(damage.reason);
+      std::sort(all.begin(), all.end());
+      return all;
+    };
+    return reasons(again) == reasons(reader_);
+  }
+
+  PackSettings settings_;
+  std::string from_;
+  TraceFile file_;
+  Reader reader_;
+  NewFile out_;
+  WordPacker packer_;
+  std::vector<Sum> sums_;
+  std::uint64_t events_ = 0;
+  std::uint64_t counted_at_ = 0, counted_ = 0;
+  bool kept_ = false;
+};
+
+}  // namespace
+
+Packed pack_trace(const std::string& from, const std::string& to, const PackSettings& settings) {
+  return Rewriting(from, to, settings).run();
+}
+
+// The kernel gives a read lease only where nobody can write: a mapping counts, and other namespaces' processes too.
+bool is_being_written(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return false;
+  ::fcntl(fd, F_SETSIG, SIGURG);  // should somebody open it meanwhile: not SIGIO, which kills
+  const bool refused = ::fcntl(fd, F_SETLEASE, F_RDLCK) != 0 && errno == EAGAIN;
+  ::close(fd);  // gives the lease back too
+  return refused;
+}
+
+}  // namespace heapspy::trace
