@@ -298,14 +298,15 @@ findings::Facts facts_of(const Report& report, const Figures& figures, const Mom
   for (const model::ThreadPin& pin : moment.heap.pins)
     facts.pinners.push_back({thread_name(pin.thread), pin.bytes, pin.blocks});
   facts.end_s = report.process.duration_s.value_or(0);
-  facts.end_live_bytes = report.totals.live_bytes;
-  facts.peak_live_bytes = report.totals.peak_live_bytes;
+  facts.end_live_bytes = figures.totals.live_bytes;
+  facts.peak_live_bytes = figures.totals.peak_live_bytes;
   facts.live_bytes = moment.live_bytes;
   facts.bytes_allocated = report.totals.bytes_allocated;
   for (const PointReport& point : report.timeline)
     if (point.live_bytes) facts.timeline.push_back({point.time_s, *point.live_bytes});
   for (const SizeReport& size : report.sizes)
-    facts.sizes_at_end.push_back({size.from, size.to, size.allocations, size.live_blocks, size.live_bytes});
+    if (size.live_blocks && size.live_bytes)
+      facts.sizes_at_end.push_back({size.from, size.to, size.allocations, *size.live_blocks, *size.live_bytes});
   return facts;
 }
 

@@ -112,19 +112,23 @@ void add_rss(std::vector<Compared>& to, const Path& base, const RssReport& befor
 }
 
 struct ThreadSums {
-  double count = 0, allocations = 0, frees = 0, bytes_allocated = 0, live_bytes = 0, freed_by_others = 0;
+  double count = 0, allocations = 0, frees = 0, bytes_allocated = 0;
+  Value live_bytes = 0.0, freed_by_others = 0.0;
 };
 
 std::map<std::string, ThreadSums> thread_sums(const Report& report) {
   std::map<std::string, ThreadSums> sums;
+  const auto add = [](Value& to, const std::optional<std::uint64_t>& figure) {
+    to = to && figure ? Value(*to + static_cast<double>(*figure)) : Value{};
+  };
   for (const ThreadReport& thread : report.threads) {
     ThreadSums& to = sums[without_digits(thread.name)];
     to.count += 1;
     to.allocations += static_cast<double>(thread.allocations);
     to.frees += static_cast<double>(thread.frees);
     to.bytes_allocated += static_cast<double>(thread.bytes_allocated);
-    to.live_bytes += static_cast<double>(thread.live_bytes);
-    to.freed_by_others += static_cast<double>(thread.freed_by_others);
+    add(to.live_bytes, thread.live_bytes);
+    add(to.freed_by_others, thread.freed_by_others);
   }
   return sums;
 }

@@ -67,9 +67,9 @@ Lines loss_lines(const Report& report) {
     add(fmt::format("Damaged: {} in the trace; the first at byte {}: {}.",
                     findings::plural_text(trace.damage.size() + trace.damage_left_out, "place", "places"),
                     trace.damage[0].offset, fit(printable(trace.damage[0].reason), 200)));
-  if (report.totals.unknown_frees > 0)
+  if (report.totals.unknown_frees.value_or(0) > 0)
     add(fmt::format("{} of blocks whose allocation the trace does not hold.",
-                    findings::plural_text(report.totals.unknown_frees, "free", "frees")));
+                    findings::plural_text(*report.totals.unknown_frees, "free", "frees")));
   return lines;
 }
 

@@ -79,12 +79,13 @@ Lines ledger_lines(const Report& report, const Screen& screen) {
       static_cast<double>(*report.process.peak_rss_bytes) > kNear * static_cast<double>(*rss.total_bytes))
     lines.push_back(fmt::format("  (between snapshots RSS was {} once: the kernel's high-water mark)",
                                 findings::bytes_text(*report.process.peak_rss_bytes)));
-  if (report.end_at.last_snapshot && report.end_at.live_bytes && has_moved(*report.end_at.live_bytes, report.totals.live_bytes))
+  if (report.end_at.last_snapshot && report.end_at.live_bytes && report.totals.live_bytes &&
+      has_moved(*report.end_at.live_bytes, *report.totals.live_bytes))
     for (const std::string& line : wrap(
              fmt::format("(RSS is known at snapshots only; after the last one, at {}, live memory went from {} to {}, and what "
                          "follows about free memory is as of then)",
                          findings::seconds_text(report.end_at.time_s.value_or(0)),
-                         findings::bytes_text(*report.end_at.live_bytes), findings::bytes_text(report.totals.live_bytes)),
+                         findings::bytes_text(*report.end_at.live_bytes), findings::bytes_text(*report.totals.live_bytes)),
              kWidth - 2))
       lines.push_back("  " + line);
   add_notes(lines, rss);

@@ -57,10 +57,11 @@ struct ProcessReport {
 
 struct TotalsReport {
   std::uint64_t allocations = 0, frees = 0, reallocations = 0, failed = 0, bytes_allocated = 0;
-  std::uint64_t live_bytes = 0, live_blocks = 0;  // at the end
-  std::uint64_t peak_live_bytes = 0;
+  Bytes live_bytes;  // at the end
+  Count live_blocks;
+  Bytes peak_live_bytes;
   Seconds peak_time_s;
-  std::uint64_t temporary = 0, unknown_frees = 0, inherited_frees = 0;
+  Count temporary, unknown_frees, inherited_frees;
   // By entry point, name → calls, in the order of the list in record.h.
   std::vector<std::pair<std::string, std::uint64_t>> calls;
 };
@@ -68,7 +69,8 @@ struct TotalsReport {
 struct SizeReport {
   std::uint64_t from = 0, to = 0;  // requested bytes, [from, to)
   std::uint64_t allocations = 0, bytes = 0;
-  std::uint64_t live_blocks = 0, live_bytes = 0;  // at the end; not kept per thread
+  Count live_blocks;  // at the end; not kept per thread
+  Bytes live_bytes;
 };
 
 struct ThreadReport {
@@ -76,10 +78,10 @@ struct ThreadReport {
   std::string name;
   Seconds start_s, end_s;  // end_s: nullopt while it runs, or when its end was not seen
   std::uint64_t allocations = 0, frees = 0, reallocations = 0, failed = 0, bytes_allocated = 0;
-  std::uint64_t live_bytes = 0, peak_live_bytes = 0;  // of blocks that it allocated, whoever frees them
-  std::uint64_t freed_by_others = 0;                  // blocks that it allocated and another thread freed
-  std::uint64_t freed_for_others = 0;                 // blocks of other threads that it freed
-  Bytes pinned_bytes;                                 // at the moment: charged to its live blocks
+  Bytes live_bytes, peak_live_bytes;  // of blocks that it allocated, whoever frees them
+  Count freed_by_others;              // blocks that it allocated and another thread freed
+  Count freed_for_others;             // blocks of other threads that it freed
+  Bytes pinned_bytes;                 // at the moment: charged to its live blocks
   std::vector<SizeReport> sizes;
 };
 

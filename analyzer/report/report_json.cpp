@@ -59,13 +59,13 @@ Json totals_json(const TotalsReport& totals) {
           {"reallocations", totals.reallocations},
           {"failed", totals.failed},
           {"bytes_allocated", totals.bytes_allocated},
-          {"live_bytes", totals.live_bytes},
-          {"live_blocks", totals.live_blocks},
-          {"peak_live_bytes", totals.peak_live_bytes},
+          {"live_bytes", maybe(totals.live_bytes)},
+          {"live_blocks", maybe(totals.live_blocks)},
+          {"peak_live_bytes", maybe(totals.peak_live_bytes)},
           {"peak_time_s", maybe(totals.peak_time_s)},
-          {"temporary", totals.temporary},
-          {"unknown_frees", totals.unknown_frees},
-          {"inherited_frees", totals.inherited_frees},
+          {"temporary", maybe(totals.temporary)},
+          {"unknown_frees", maybe(totals.unknown_frees)},
+          {"inherited_frees", maybe(totals.inherited_frees)},
           {"calls", std::move(calls)}};
 }
 
@@ -90,10 +90,10 @@ Json thread_json(const ThreadReport& thread) {
           {"reallocations", thread.reallocations},
           {"failed", thread.failed},
           {"bytes_allocated", thread.bytes_allocated},
-          {"live_bytes", thread.live_bytes},
-          {"peak_live_bytes", thread.peak_live_bytes},
-          {"freed_by_others", thread.freed_by_others},
-          {"freed_for_others", thread.freed_for_others},
+          {"live_bytes", maybe(thread.live_bytes)},
+          {"peak_live_bytes", maybe(thread.peak_live_bytes)},
+          {"freed_by_others", maybe(thread.freed_by_others)},
+          {"freed_for_others", maybe(thread.freed_for_others)},
           {"pinned_bytes", maybe(thread.pinned_bytes)},
           {"sizes", std::move(sizes)}};
 }
@@ -173,8 +173,8 @@ Json report_json(const Report& report) {
             {"to", size.to},
             {"allocations", size.allocations},
             {"bytes", size.bytes},
-            {"live_blocks", size.live_blocks},
-            {"live_bytes", size.live_bytes}};
+            {"live_blocks", maybe(size.live_blocks)},
+            {"live_bytes", maybe(size.live_bytes)}};
   });
   json["lifetimes"] = list_json(report.lifetimes, [](const LifetimeReport& life) -> Json {
     return {{"from_s", life.from_s}, {"to_s", maybe(life.to_s)}, {"blocks", life.blocks}, {"bytes", life.bytes}};

@@ -51,7 +51,7 @@ Lines size_lines(const Report& report, const Screen& screen, std::size_t top) {
   if (screen.terminal) table.align_left(headings.size() - 1);
   for (const SizeReport* size : sizes) {
     std::vector<std::string> row = {"  <" + limit_text(size->to), findings::count_text(size->allocations),
-                                    findings::bytes_text(size->bytes), findings::bytes_text(size->live_bytes)};
+                                    findings::bytes_text(size->bytes), bytes_or_unknown(size->live_bytes)};
     if (screen.terminal)
       row.push_back(bar(most ? static_cast<double>(size->allocations) / static_cast<double>(most) : 0, kBar));
     table.add(std::move(row));

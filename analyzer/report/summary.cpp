@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kLines = 5;
 
 std::string rss_line(const Report& report) {
-  std::string line = fmt::format("live at most {} at once", findings::bytes_text(report.totals.peak_live_bytes));
+  std::string line = fmt::format("live at most {} at once", bytes_or_unknown(report.totals.peak_live_bytes));
   if (report.rss.total_bytes) {
     std::string rss = fmt::format("RSS {} {}", findings::bytes_text(*report.rss.total_bytes), moments_text(report));
     if (report.rss_at_end.total_bytes && !at_is_end(report))

@@ -49,12 +49,13 @@ Lines thread_lines(const Report& report, const Screen& screen, std::size_t top) 
                    kClasses[6], kClasses[7]});
   for (std::size_t i = 0; i < shown; i++) {
     const ThreadReport& thread = *threads[i];
-    std::vector<std::string> row = {"  " + name_of(thread),
-                                    findings::count_text(thread.allocations),
-                                    findings::bytes_text(thread.bytes_allocated),
-                                    findings::bytes_text(thread.live_bytes),
-                                    findings::bytes_text(thread.peak_live_bytes),
-                                    findings::percent_text(thread.freed_by_others, thread.allocations)};
+    std::vector<std::string> row = {
+        "  " + name_of(thread),
+        findings::count_text(thread.allocations),
+        findings::bytes_text(thread.bytes_allocated),
+        bytes_or_unknown(thread.live_bytes),
+        bytes_or_unknown(thread.peak_live_bytes),
+        thread.freed_by_others ? findings::percent_text(*thread.freed_by_others, thread.allocations) : "?"};
     const auto counts = classes(thread);
     if (screen.terminal) row.push_back(sparkline(counts));
     table.add(std::move(row));
