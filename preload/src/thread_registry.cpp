@@ -194,8 +194,8 @@ bool ThreadRegistry::append_up_to(ThreadState& thread, uint64_t end) {
   bool all = true;
   SlotHeader& slot = *thread.slot->header;
   const uint64_t* words = thread.slot->words;
-  while (slot.appended < end) {
-    const uint64_t from = slot.appended;
+  std::atomic_ref<uint64_t> appended(slot.appended);
+  for (uint64_t from; (from = appended.load(std::memory_order_relaxed)) < end;) {
     const uint64_t to = end - from < kAppendWords ? end : from + kAppendWords;
     // A chunk that wraps has two parts; the first is a multiple of four words, or the chunk ends with it.
     const uint64_t ring_end = (from | (kRingWords - 1)) + 1;
@@ -209,13 +209,15 @@ bool ThreadRegistry::append_up_to(ThreadState& thread, uint64_t end) {
     chunk.first_tick = slot.first_tick;
     const uint64_t done = from + first + rest;
     chunk.records = (thread.position() - done) << 48 | (thread.place() - thread.extra_words);
-    if (!recorder->file.append(chunk, {words + from % kRingWords, first * 8}, {words, rest * 8})) {
-      all = false;
-      std::atomic_ref<uint64_t>(slot.lost_events).fetch_add(count_events(thread, from, done), std::memory_order_relaxed);
-    }
-    // Until here the ring is the only whole copy; a kill in between leaves both, and the reader takes one.
+    const bool written = recorder->file.append(chunk, {words + from % kRingWords, first * 8}, {words, rest * 8});
+    // Until here the ring is the only whole copy; a kill in between leaves both, and the reader takes one. The same where a
+    // collector has written these words meanwhile, or some of them: it has moved `appended` then, and we go on from there.
+    uint64_t seen = from;
+    if (!appended.compare_exchange_strong(seen, done, std::memory_order_release, std::memory_order_relaxed)) continue;
     slot.first_tick = thread.last_tick;
-    std::atomic_ref<uint64_t>(slot.appended).store(done, std::memory_order_release);
+    if (written) continue;
+    all = false;
+    std::atomic_ref<uint64_t>(slot.lost_events).fetch_add(count_events(thread, from, done), std::memory_order_relaxed);
   }
   return all;
 }
@@ -290,7 +292,10 @@ void ThreadRegistry::reclaim_gone_threads(bool all) {
 }
 
 bool ThreadRegistry::flush(ThreadState& thread) {
-  if (!thread.slot->small) return append_up_to(thread, thread.slot->header->appended + kAppendWords);
+  if (!thread.slot->small) {
+    const uint64_t full = std::atomic_ref<uint64_t>(thread.slot->header->appended).load(std::memory_order_relaxed) + kAppendWords;
+    return append_up_to(thread, full < thread.position() ? full : thread.position());
+  }
   const bool all = append_up_to(thread, thread.position());
   Locked locked(lock_);
   if (Slot* whole = free_slot(false))
