@@ -154,6 +154,11 @@ static_assert(sizeof(ChunkHeader) == 64);
 // A staging segment is one page of headers (ChunkHeader, StagingHeader, then up to kMaxSlots SlotHeaders) followed by
 // `slots` rings of `ring_bytes` each. A thread writes its words into its ring through a shared mapping, so they are in
 // the file the moment they are written, whatever kills the process; full halves are copied into `events` chunks.
+//
+// A collector (`heapspy record`) may write a ring's words into `packed` chunks from outside and then move `appended` on, by
+// compare-and-swap, as the thread does itself. It does so only where rings have kCollectedRingBytes or more: there positions
+// never go back, whoever owns the slot, so a stale compare cannot succeed.
+inline constexpr std::uint32_t kCollectedRingBytes = 1 << 16;
 struct StagingHeader {
   std::uint32_t slots;
   std::uint32_t ring_bytes;  // a power of two
