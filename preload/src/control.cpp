@@ -11,7 +11,9 @@
 #include "event_writer.h"
 #include "next_allocator.h"
 #include "recorder.h"
+#include "ring_copy.h"
 #include "snapshot.h"
+#include "trigger.h"
 
 namespace heapspy::control {
 
@@ -20,7 +22,7 @@ using namespace format;
 namespace {
 
 constexpr size_t kStackBytes = 256 << 10;
-constexpr uint32_t kMainEnded = 1u << 31;  // in Recorder::helper_snapshots
+constexpr uint32_t kMainEnded = 1u << 31;  // in Recorder::helper_work
 
 // glibc's own word (2.32 and later, sys/single_threaded.h): 0 once there was a second thread, whether or not it allocates.
 const volatile char* single_threaded_word = nullptr;
@@ -58,7 +60,9 @@ void mark() {
 void take_snapshot() {
   Control& c = words();
   c.begin_tick = recorder->clock.now();
-  c.result = snapshot::take(SnapshotReason::requested) ? RequestResult::done : RequestResult::refused;
+  const bool taken =
+      options.mode == Mode::ring ? ring_copy::freeze(Trigger::requested) : snapshot::take(SnapshotReason::requested);
+  c.result = taken ? RequestResult::done : RequestResult::refused;
   c.end_tick = recorder->clock.now();
 }
 
@@ -96,6 +100,16 @@ bool program_has_threads() {
   return threads > 2;
 }
 
+void do_work(uint32_t wanted) {
+  recorder->helper_work.fetch_and(~wanted);
+  for (uint32_t i = 0; i < 8; i++) {
+    const auto reason = static_cast<SnapshotReason>(i);
+    if (wanted & snapshot_bit(reason)) snapshot::take(reason);
+    const auto why = static_cast<Trigger>(i);
+    if (wanted & freeze_bit(why)) ring_copy::freeze(why);
+  }
+}
+
 void* help(void*) {
   tls.state = &never_state;
   os::open_signal_of_set_id();
@@ -104,23 +118,22 @@ void* help(void*) {
   pthread_setname_np(pthread_self(), "heapspy");
   if (options.control) std::atomic_ref<uint32_t>(c.listeners).store(1, std::memory_order_release);
   r.helper_runs.store(true, std::memory_order_release);
-  // `asked` is the futex word for every reason to wake: threads of the process add to helper_snapshots and wake it.
+  // `asked` is the futex word for every reason to wake: threads of the process add to helper_work and wake it.
   for (;;) {
-    const uint32_t wanted = r.helper_snapshots.load(std::memory_order_acquire);
+    const uint32_t wanted = r.helper_work.load(std::memory_order_acquire);
     if (wanted & kMainEnded) {
       if (!program_has_threads()) return nullptr;
     }
-    for (uint32_t reason = 1; reason < 8; reason++)
-      if (wanted >> reason & 1) {
-        r.helper_snapshots.fetch_and(~(1u << reason));
-        snapshot::take(static_cast<SnapshotReason>(reason));
-      }
+    if (options.trigger.any()) trigger::freeze_if_due();
+    do_work(wanted & ~kMainEnded);
     serve_if_asked();
     const uint32_t seen = std::atomic_ref<uint32_t>(c.asked).load(std::memory_order_acquire);
     if (options.control && seen != std::atomic_ref<uint32_t>(c.answered).load(std::memory_order_relaxed)) continue;
-    if ((r.helper_snapshots.load() & ~kMainEnded) != 0) continue;
+    if ((r.helper_work.load() & ~kMainEnded) != 0) continue;
     // A wake between the test and the wait would be missed, so the wait is bounded; it costs one wake-up a second.
-    const timespec poll = wanted & kMainEnded ? timespec{0, 20000000} : timespec{1, 0};
+    timespec poll = {1, 0};
+    if (options.trigger.any()) poll = {0, 100000000};  // RSS may grow without an event
+    if (wanted & kMainEnded) poll = {0, 20000000};
     os::futex_wait(&c.asked, seen, &poll);
   }
 }
@@ -133,7 +146,7 @@ void start_helper_if_useful() {
   Recorder& r = *recorder;
   const bool has_threads = r.threads.threads_alive_bound() >= 2 || (single_threaded_word && !*single_threaded_word);
   if (!has_threads || r.helper_asked_for.exchange(true)) return;
-  if (!options.control && !options.snapshot_at_peak && !options.snapshot_every_ns) return;
+  if (!options.control && !options.snapshot_at_peak && !options.snapshot_every_ns && !options.trigger.any()) return;
   void* stack = os::map_anonymous(kStackBytes);
   if (!stack) return;
   os::SignalsBlocked blocked;  // inherited: no signal of the program is ever handled by the helper
@@ -155,13 +168,13 @@ void serve_if_asked() {
     serve();
 }
 
-void have_helper_take(SnapshotReason reason) {
-  recorder->helper_snapshots.fetch_or(1u << static_cast<uint32_t>(reason), std::memory_order_release);
+void have_helper_do(uint32_t bits) {
+  recorder->helper_work.fetch_or(bits, std::memory_order_release);
   os::futex_wake(&words().asked);
 }
 
 void main_thread_ended() {
-  recorder->helper_snapshots.fetch_or(kMainEnded, std::memory_order_release);
+  recorder->helper_work.fetch_or(kMainEnded, std::memory_order_release);
   os::futex_wake(&words().asked);
 }
 

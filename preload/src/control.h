@@ -5,6 +5,8 @@
 // program gets none (a second thread would switch glibc off its single-thread fast paths and change what is measured): there
 // the next event serves.
 #pragma once
+#include <cstdint>
+
 #include "heapspy/format/layout.h"
 
 namespace heapspy::control {
@@ -15,8 +17,11 @@ void set_up();
 void start_helper_if_useful();
 // A thread that has allocated serves what was asked, where there is no helper. Outside every recorder lock.
 void serve_if_asked();
-// Any thread, from a hook.
-void have_helper_take(format::SnapshotReason reason);
+// What the helper can be asked for.
+constexpr uint32_t snapshot_bit(format::SnapshotReason reason) { return 1u << static_cast<uint32_t>(reason); }
+constexpr uint32_t freeze_bit(format::Trigger why) { return 1u << (8 + static_cast<uint32_t>(why)); }
+// Wakes it. Any thread, from a hook or a signal handler.
+void have_helper_do(uint32_t bits);
 // The main thread called pthread_exit: the process ends with the last of the others, and the helper must not be that last one.
 void main_thread_ended();
 

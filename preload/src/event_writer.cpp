@@ -1,5 +1,7 @@
 #include "event_writer.h"
 
+#include "trigger.h"
+
 namespace heapspy {
 
 using namespace format;
@@ -53,6 +55,7 @@ void* write_long_realloc_end(void* block, uint64_t size) {
 void* write_failed(Origin origin, uint64_t size) {
   const uint64_t words[] = {encode_first(Kind::failed, 2, static_cast<uint64_t>(origin)), encode_number(size)};
   write_words(words, 2);
+  trigger::allocation_failed();
   return nullptr;
 }
 
@@ -62,7 +65,7 @@ void* write_realloc_without_block(uint64_t size) {
   if (size == 0)
     write_words(freed, 1);
   else
-    write_words(failed, 2);
+    write_words(failed, 2), trigger::allocation_failed();
   return nullptr;
 }
 

@@ -101,6 +101,9 @@ void no_fork_protection() {
 void recording_to(const char* path) {
   if (level_ >= LogLevel::info) Line() << "recording to " << path;
 }
+void copy_frozen(const char* path) {
+  if (level_ >= LogLevel::info) Line() << "froze a copy: " << path;
+}
 void recording_stopped(const char* path, const char* why) {
   if (errors()) Line() << "events are being lost: " << why << " (" << path << ")";
 }

@@ -17,6 +17,7 @@ void cannot_map_trace(const char* path, long error);
 void trace_folder_gone(const char* path);
 void no_fork_protection();
 void recording_to(const char* path);
+void copy_frozen(const char* path);
 void recording_stopped(const char* path, const char* why);
 
 }  // namespace message

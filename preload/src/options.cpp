@@ -50,6 +50,7 @@ bool read_clock(const char* value, Options* o) {
   return false;
 }
 bool read_max(const char* value, Options* o) { return parse_size(value, &o->max_bytes) && o->max_bytes >= (1 << 16); }
+bool read_trigger(const char* value, Options* o) { return trigger::parse(value, &o->trigger); }
 bool read_snapshot(const char* value, Options* o) {
   o->snapshot_at_peak = o->snapshot_at_exit = false;
   if (same(value, "off")) return true;
@@ -110,6 +111,7 @@ constexpr Setting kSettings[] = {
     {"HEAPSPY_CLOCK", read_clock, "stamp, event"},
     {"HEAPSPY_MAX", read_max, "a size of at least 64KiB, such as 8GiB"},
     {"HEAPSPY_SNAPSHOT", read_snapshot, "off, or some of peak,exit,every=10s"},
+    {"HEAPSPY_TRIGGER", read_trigger, "some of rss=1GiB,cgroup=90%,signal=RTMIN+3,fail"},
     {"HEAPSPY_CHILDREN", read_children, "follow, none"},
     {"HEAPSPY_CONTROL", read_control, "on, off"},
 };

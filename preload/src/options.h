@@ -4,6 +4,7 @@
 
 #include "heapspy/format/layout.h"
 #include "message.h"
+#include "trigger.h"
 
 namespace heapspy {
 
@@ -22,6 +23,7 @@ struct Options {
   bool snapshot_at_peak = true;
   bool snapshot_at_exit = true;
   uint64_t snapshot_every_ns = 0;  // 0: not by time
+  trigger::Settings trigger;
   bool follow_children = true;
   bool control = true;
   LogLevel log = LogLevel::error;

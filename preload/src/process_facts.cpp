@@ -128,6 +128,16 @@ void trace_path(char* to, size_t room, uint64_t start_realtime_ns) {
   }
 }
 
+uint64_t rss_bytes() {
+  char text[128];
+  os::read_file("/proc/self/statm", text, sizeof text);
+  const char* at = text;
+  while (*at && *at != ' ') at++;
+  uint64_t pages = 0;
+  for (at += *at == ' '; *at >= '0' && *at <= '9'; at++) pages = pages * 10 + static_cast<uint64_t>(*at - '0');
+  return pages * 4096;
+}
+
 void append_to(TraceFile& file) {
   constexpr size_t kRoom = 512 << 10;
   static char first[8 << 10];

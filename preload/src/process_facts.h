@@ -22,6 +22,9 @@ bool remember_out(const char* pattern);
 // The pattern with %p %n %h %t %% filled in for this process.
 void trace_path(char* to, size_t room, uint64_t start_realtime_ns);
 
+// RSS now, from /proc/self/statm; 0 where that cannot be read. Allocates nothing.
+uint64_t rss_bytes();
+
 void append_to(TraceFile& file);
 
 }  // namespace heapspy::process_facts

@@ -1,6 +1,7 @@
 // What the program itself asks of its recorder (heapspy/control.h). Not from control.h, whose macros have the same names.
 #include "event_writer.h"
 #include "recorder.h"
+#include "ring_copy.h"
 #include "snapshot.h"
 
 using namespace heapspy;
@@ -17,5 +18,8 @@ HEAPSPY_EXPORT void heapspy_mark(const char* text) {
 HEAPSPY_EXPORT void heapspy_snapshot() {
   if (!make_room()) return;  // not recorded, or the recorder itself is at work in this thread
   Shut shut;
-  snapshot::take(format::SnapshotReason::requested);
+  if (options.mode == format::Mode::ring)
+    ring_copy::freeze(format::Trigger::requested);
+  else
+    snapshot::take(format::SnapshotReason::requested);
 }

@@ -92,6 +92,7 @@ bool upkeep_if_due(uint64_t now) {
   if (!r.next_upkeep_tick.compare_exchange_strong(due, now + interval, std::memory_order_relaxed)) return false;
   note_clocks();
   snapshot::take_if_due();
+  if (options.trigger.any() && options.mode == Mode::ring) trigger::freeze_if_due();
   if (!r.helper_runs.load(std::memory_order_relaxed)) control::serve_if_asked();
   return true;
 }
@@ -114,6 +115,7 @@ bool read_settings() {
   if (!process_facts::remember_out(options.out)) return false;
   event_room::set_up();
   control::set_up();
+  if (options.mode == Mode::ring) trigger::set_up(options.trigger);
   have_thread_end_key = pthread_key_create(&thread_end_key, thread_ends) == 0;
   return true;
 }

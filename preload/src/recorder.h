@@ -19,6 +19,7 @@ struct Recorder {
   TickClock clock;
   ThreadRegistry threads;
   Lock snapshot_lock;
+  Lock copy_lock;
   std::atomic<uint64_t> next_upkeep_tick;   // when RSS is looked at again
   std::atomic<uint64_t> highest_rss_bytes;  // of the last snapshot at a peak
   std::atomic<uint64_t> last_snapshot_end;  // ticks
@@ -26,7 +27,7 @@ struct Recorder {
   std::atomic<uint64_t> next_interval_ns;  // snapshot_every_ns: when the next one is due, CLOCK_MONOTONIC
   std::atomic<bool> helper_asked_for;
   std::atomic<bool> helper_runs;
-  std::atomic<uint32_t> helper_snapshots;  // bit i: a snapshot for reason i is wanted from the helper
+  std::atomic<uint32_t> helper_work;  // bits of control::snapshot_bit and freeze_bit: what is wanted from the helper
 };
 
 // Valid from the first event on; null before, and in a process that is not recorded.

@@ -6,10 +6,12 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include "cgroup.h"
 #include "control.h"
 #include "mapping_scan.h"
 #include "next_allocator.h"
 #include "os.h"
+#include "process_facts.h"
 #include "recorder.h"
 #include "tagged_payload.h"
 #include "text.h"
@@ -30,8 +32,6 @@ constexpr uint64_t kLeastPeak = 16ull << 20;
 struct Scratch {
   char payload[32 << 10];  // enough for a small process
   alignas(8) char folder_entries[4096];
-  char cgroup[4096];
-  char folder[kMaxPath];
   char path[kMaxPath];
 };
 Scratch scratch;
@@ -128,40 +128,17 @@ void add_thread_names(TaggedPayload& payload) {
   }
 }
 
-// The cgroup's own folder, version 2 ("0::/path") or 1 ("N:memory:/path").
 void add_cgroup(TaggedPayload& payload) {
-  char* text = scratch.cgroup;
-  if (!os::read_file("/proc/self/cgroup", text, sizeof scratch.cgroup)) return;
-  char* folder = scratch.folder;
-  folder[0] = 0;
-  bool version_1 = false;
-  for (char* line = text; *line;) {
-    char* end = line;
-    while (*end && *end != '\n') end++;
-    const bool last = !*end;
-    *end = 0;
-    if (begins_with(line, "0::") && !version_1) Text(folder, sizeof scratch.folder).add("/sys/fs/cgroup").add(line + 3);
-    for (char* at = line; *at; at++)
-      if (begins_with(at, ":memory:")) {
-        Text(folder, sizeof scratch.folder).add("/sys/fs/cgroup/memory").add(at + 8);
-        version_1 = true;
-      }
-    line = last ? end : end + 1;
-  }
-  static const char* const kFiles2[] = {"memory.current", "memory.max", "memory.peak", "memory.swap.current", "memory.stat"};
-  static const char* const kFiles1[] = {"memory.usage_in_bytes", "memory.limit_in_bytes", "memory.max_usage_in_bytes",
-                                        "memory.stat"};
-  const auto* files = version_1 ? kFiles1 : kFiles2;
-  const int count = version_1 ? 4 : 5;
-  for (int i = 0; i < count; i++) {
-    char* path = scratch.path;
-    Text(path, sizeof scratch.path).add(folder).add("/").add(files[i]);
-    os::File file(os::open(path, O_RDONLY));
+  const cgroup::Files files = cgroup::files();
+  for (const char* name : files.names) {
+    if (!name) return;
+    if (!cgroup::path(files, name, scratch.path, sizeof scratch.path)) return;
+    os::File file(os::open(scratch.path, O_RDONLY));
     if (!file.ok()) {
-      if (i == 0) return;  // no limit of its own here: the root, or not visible from this namespace
+      if (name == files.names[0]) return;  // no limit of its own here: the root, or not visible from this namespace
       continue;
     }
-    payload.append(files[i], length_of(files[i]));
+    payload.append(name, length_of(name));
     payload.append("\n", 1);
     if (char* room = payload.extend(4096)) {
       const long got = os::read(file.fd(), room, 4096);
@@ -171,19 +148,9 @@ void add_cgroup(TaggedPayload& payload) {
   }
 }
 
-uint64_t rss_now() {
-  char text[128];
-  os::read_file("/proc/self/statm", text, sizeof text);
-  const char* at = text;
-  while (*at && *at != ' ') at++;
-  uint64_t pages = 0;
-  for (at += *at == ' '; *at >= '0' && *at <= '9'; at++) pages = pages * 10 + static_cast<uint64_t>(*at - '0');
-  return pages * 4096;
-}
-
 void order(SnapshotReason reason) {
   if (recorder->helper_runs.load(std::memory_order_acquire))
-    control::have_helper_take(reason);
+    control::have_helper_do(control::snapshot_bit(reason));
   else
     take(reason);
 }
@@ -242,7 +209,9 @@ bool write_picture(SnapshotReason reason, TaggedPayload& payload) {
 
 }  // namespace
 
-bool take(SnapshotReason reason) {
+bool take(SnapshotReason reason) { return take(reason, recorder->file); }
+
+bool take(SnapshotReason reason, TraceFile& file) {
   Recorder& r = *recorder;
   // The last picture, or one that somebody asked for, is worth a wait for another that is being taken; a second one of the same
   // moment is not.
@@ -257,7 +226,7 @@ bool take(SnapshotReason reason) {
     ChunkHeader chunk{};
     chunk.kind = ChunkKind::snapshot;
     chunk.first_tick = begin;
-    taken = write_picture(reason, payload) && r.file.append(chunk, {payload.data(), payload.bytes()});
+    taken = write_picture(reason, payload) && file.append(chunk, {payload.data(), payload.bytes()});
     const uint64_t end = r.clock.now();
     r.last_snapshot_end.store(end, std::memory_order_relaxed);
     r.last_snapshot_took.store(end - begin, std::memory_order_relaxed);
@@ -274,7 +243,7 @@ void take_if_due() {
   const uint64_t last_end = r.last_snapshot_end.load(std::memory_order_relaxed);
   const uint64_t last_took = r.last_snapshot_took.load(std::memory_order_relaxed);
   if (options.snapshot_at_peak && now_tick >= last_end + 3 * last_took) {
-    const uint64_t rss = rss_now();
+    const uint64_t rss = process_facts::rss_bytes();
     uint64_t highest = r.highest_rss_bytes.load(std::memory_order_relaxed);
     if (rss >= kLeastPeak && rss >= highest + highest / 20 && r.highest_rss_bytes.compare_exchange_strong(highest, rss))
       order(SnapshotReason::peak);

@@ -5,12 +5,15 @@
 #include <cstdint>
 
 #include "heapspy/format/layout.h"
+#include "trace_file.h"
 
 namespace heapspy::snapshot {
 
 // Takes one now. Any thread, outside every recorder lock; a second thread that comes meanwhile returns at once, unless it is
 // for the process's exit or was asked for: that one waits. True where it is in the trace.
 bool take(format::SnapshotReason reason);
+// … into another file.
+bool take(format::SnapshotReason reason, TraceFile& file);
 // Looks at RSS and the interval; takes one where the settings ask for it, or has the helper thread take it.
 void take_if_due();
 

@@ -91,6 +91,7 @@ bool TraceFile::begin_in(int fd, uint64_t first_segment_bytes) {
   header->header_bytes = kPageBytes;
   header->append_at = bytes;
   header_ = header;
+  mapped_bytes_ = bytes;
   return true;
 }
 
@@ -102,6 +103,11 @@ void begin_mapped_chunk(char* at, ChunkKind kind, uint64_t bytes) {
   header.payload_bytes = bytes - sizeof(ChunkHeader);
   seal(header);
   *reinterpret_cast<ChunkHeader*>(at) = header;
+}
+
+void TraceFile::close() {
+  os::unmap(header_, mapped_bytes_);
+  header_ = nullptr;
 }
 
 long TraceFile::reopen() {

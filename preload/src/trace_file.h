@@ -36,6 +36,9 @@ class TraceFile {
   // Adds room for a chunk that is written in place, and maps it; zeros, whole pages. nullptr: none could be had.
   char* add_segment(uint64_t bytes);
 
+  // Of a file that gets nothing more: lets its first segment go.
+  void close();
+
   format::FileHeader& header() { return *header_; }
   const char* path() const { return path_; }
 
@@ -45,6 +48,7 @@ class TraceFile {
   bool reserve(uint64_t bytes, uint64_t alignment, uint64_t* at);
   void failed(format::Stop stop, long error);
 
+  uint64_t mapped_bytes_ = 0;
   format::FileHeader* header_ = nullptr;
   uint64_t device_ = 0;
   uint64_t inode_ = 0;
