@@ -21,7 +21,8 @@ constexpr std::uint32_t kNone = ~0u;
 
 struct Life {
   std::uint64_t address = 0;
-  std::uint32_t thread = kNone;
+  std::uint32_t thread = kNone;      // that began it
+  std::uint32_t holder = kNone;      // that last changed its size where it stands, or began it
   std::uint32_t ended_by = kNone;    // thread
   std::uint32_t which_free = kNone;  // how often that thread had freed this address before
   std::uint32_t before = kNone;      // the life at this address before
@@ -51,7 +52,7 @@ struct History {
     const auto index = static_cast<std::uint32_t>(lives.size());
     Life life;
     life.address = address;
-    life.thread = thread;
+    life.thread = life.holder = thread;
     life.born = tick;
     auto [place, fresh] = newest.try_emplace(address, index);
     if (!fresh) {
@@ -79,7 +80,11 @@ class Said : public trace::Observer {
   void allocated(const Block& block, Tick tick) override { begin(block, block.thread, tick); }
   void released(const Block& block, ThreadId by, trace::Release, Tick tick) override { end(block, by, tick); }
   void resized(const Block& before, const Block& after, ThreadId by, Tick tick) override {
-    if (before.known && before.address == after.address) return;
+    if (before.known && before.address == after.address) {
+      const std::uint32_t living = history.living(after.address);
+      if (living != kNone) history.lives[living].holder = index(by);
+      return;
+    }
     if (before.known) end(before, by, tick);
     begin(after, by, tick);
   }
@@ -100,7 +105,7 @@ class Said : public trace::Observer {
   void end(const Block& block, ThreadId by, Tick tick) {
     for (std::uint32_t i = newest(block.address), steps = 0; i != kNone && steps < 100; i = history.lives[i].before, steps++) {
       Life& life = history.lives[i];
-      if (life.ended_by != kNone || life.thread != index(block.thread)) continue;
+      if (life.ended_by != kNone || life.holder != index(block.thread)) continue;
       life.ended_by = index(by);
       life.ended = static_cast<double>(tick);
       return;
@@ -111,7 +116,7 @@ class Said : public trace::Observer {
     std::uint32_t fallback = kNone;
     for (std::uint32_t i = newest(block.address), steps = 0; i != kNone && steps < 1000; i = history.lives[i].before, steps++) {
       Life& life = history.lives[i];
-      if (life.ended_by != index(said) || life.thread != index(block.thread)) continue;
+      if (life.ended_by != index(said) || life.holder != index(block.thread)) continue;
       if (fallback == kNone) fallback = i;
       if (life.born != static_cast<double>(block.born)) continue;
       life.ended_by = is;
