@@ -152,7 +152,7 @@ void BlockLives::end_early(LiveSlot& slot, const Caller& caller, Tick now) {
     note.debts.pop_back();
     tidy(slot);
   } else {
-    ending.by = caller.frees_it_again ? caller.thread : before.thread;
+    ending.by = before.thread;
     const bool nested = latest >= caller.low;
     const Tick high = nested ? std::max(caller.high, latest) : caller.high;
     note.loans.push_back({before, ending.by, high, caller.thread, nested});
@@ -227,7 +227,7 @@ BlockLives::Fit BlockLives::end(const Event& event, const Caller& caller, Tick n
 bool BlockLives::repay(LiveSlot& slot, const Caller& caller) {
   AddressNotes& note = notes(slot);
   const auto loan = std::find_if(note.loans.begin(), note.loans.end(), [&](const Loan& open) {
-    return !slot.live || (caller.low <= open.high && (caller.thread != open.next || open.nested));
+    return !slot.live || (caller.low <= open.high && caller.thread != open.next);
   });
   if (loan == note.loans.end()) return false;
   const Loan paid = *loan;
