@@ -69,7 +69,7 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
   if (requested) wanted.push_back({Why::requested, *requested});
 
   std::optional<InheritedStats> inherited;
-  if (options.parent) inherited.emplace(options.parent->live_blocks, options.parent->live_bytes);
+  if (options.parent) inherited.emplace(*options.parent);
   {
     EndedLately ended(options.forks);
     std::vector<trace::Observer*> observers = {&totals, &threads, &sizes, &lifetimes, &curve, &marks};

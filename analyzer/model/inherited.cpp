@@ -44,10 +44,12 @@ void EndedLately::resized(const Block& before, const Block& after, ThreadId, Tic
 
 std::optional<Block> HeapAtFork::at_fork(std::uint64_t address) const {
   std::optional<Block> block = timeline_.live_at(address);
-  if (!block)
+  if (!block) {
     if (const Block* ended = ended_.find(address, fork_.earliest)) block = *ended;
-  if (!block) block = timeline_.about_to_live_at(address, fork_.at);
-  if (!block) return std::nullopt;
+    if (!block) block = timeline_.about_to_live_at(address, fork_.at);
+    if (!block) return std::nullopt;
+    if (missed_.insert(address).second) missed_bytes_ += block->size;
+  }
   if (block->inherited) {
     block->lived_before += fork_.at;
   } else {
@@ -61,15 +63,9 @@ std::optional<Block> HeapAtFork::at_fork(std::uint64_t address) const {
 }
 
 // ---- what became of them -----------------------------------------------------------------------------------------
-InheritedStats::InheritedStats(std::uint64_t blocks, std::uint64_t bytes) {
-  figures_.blocks_at_fork = figures_.live_blocks = blocks;
-  figures_.bytes_at_fork = figures_.live_bytes = bytes;
-}
-
-// Not below nothing: a block that ended about the time of the fork may have been no part of what lived then.
 void InheritedStats::leave(const Block& block) {
-  figures_.live_blocks -= std::min<std::uint64_t>(figures_.live_blocks, 1);
-  figures_.live_bytes -= std::min(figures_.live_bytes, block.size);
+  ended_blocks_++;
+  ended_bytes_ += block.size;
 }
 
 void InheritedStats::resized(const Block& before, const Block&, ThreadId, Tick) {
@@ -96,6 +92,10 @@ void InheritedStats::inherited_gone(const Block& block, Tick) { leave(block); }
 
 InheritedFigures InheritedStats::figures() const {
   InheritedFigures figures = figures_;
+  figures.blocks_at_fork = blocks_at_fork();
+  figures.bytes_at_fork = bytes_at_fork();
+  figures.live_blocks = live_blocks();
+  figures.live_bytes = live_bytes();
   for (const auto& [id, thread] : threads_) figures.threads.push_back(thread);
   std::sort(figures.threads.begin(), figures.threads.end(),
             [](const auto& a, const auto& b) { return a.bytes != b.bytes ? a.bytes > b.bytes : index(a.id) < index(b.id); });

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "analyzer/model/thread_stats.h"
@@ -83,8 +84,11 @@ class HeapAtFork final : public trace::InheritedBlocks {
              FamilyThreads& family, std::uint32_t process)
       : fork_(fork), timeline_(timeline), ended_(ended), threads_(threads), family_(family), process_(process) {}
 
-  // What lived then, blocks of the parent's own parent included.
+  // What lives at Fork::at, blocks of the parent's own parent included.
   std::uint64_t live_bytes = 0, live_blocks = 0;
+  // Further blocks that were asked for: they had ended by then, or were about to begin.
+  std::uint64_t missed_bytes() const { return missed_bytes_; }
+  std::uint64_t missed_blocks() const { return missed_.size(); }
 
   std::optional<trace::Block> at_fork(std::uint64_t address) const override;
 
@@ -95,10 +99,13 @@ class HeapAtFork final : public trace::InheritedBlocks {
   const ThreadStats& threads_;
   FamilyThreads& family_;
   std::uint32_t process_;
+  mutable std::unordered_set<std::uint64_t> missed_;  // addresses
+  mutable std::uint64_t missed_bytes_ = 0;
 };
 
 // `report --json`: processes[].inherited.
 struct InheritedFigures {
+  // As of the process's first event; and what it ended although the parent had by then, for it forked before that.
   std::uint64_t blocks_at_fork = 0, bytes_at_fork = 0;
   std::uint64_t frees = 0, bytes_freed = 0;  // of blocks that the parent's trace knows
   std::uint64_t reallocations = 0;           // which made them blocks of this process
@@ -113,10 +120,10 @@ struct InheritedFigures {
 
 class InheritedStats final : public trace::Observer {
  public:
-  InheritedStats(std::uint64_t blocks, std::uint64_t bytes);
+  explicit InheritedStats(const HeapAtFork& parent) : parent_(parent) {}
   InheritedFigures figures() const;
-  std::uint64_t live_blocks() const { return figures_.live_blocks; }
-  std::uint64_t live_bytes() const { return figures_.live_bytes; }
+  std::uint64_t live_blocks() const { return left(blocks_at_fork(), ended_blocks_); }
+  std::uint64_t live_bytes() const { return left(bytes_at_fork(), ended_bytes_); }
 
   void resized(const trace::Block& before, const trace::Block& after, trace::ThreadId by, trace::Tick) override;
   void unknown_release(trace::ThreadId, std::uint64_t address, trace::Release, bool inherited, trace::Tick) override;
@@ -125,8 +132,14 @@ class InheritedStats final : public trace::Observer {
 
  private:
   void leave(const trace::Block&);
+  // Where the parent's trace is damaged, more may have ended than was known to live.
+  static std::uint64_t left(std::uint64_t had, std::uint64_t ended) { return had > ended ? had - ended : 0; }
+  std::uint64_t blocks_at_fork() const { return parent_.live_blocks + parent_.missed_blocks(); }
+  std::uint64_t bytes_at_fork() const { return parent_.live_bytes + parent_.missed_bytes(); }
 
+  const HeapAtFork& parent_;
   InheritedFigures figures_;
+  std::uint64_t ended_blocks_ = 0, ended_bytes_ = 0;
   std::unordered_map<std::uint32_t, InheritedFigures::Thread> threads_;
 };
 

@@ -1,19 +1,9 @@
 #include "analyzer/report/report_json.h"
 
-#include <cmath>
+#include "analyzer/report/json_values.h"
 
 namespace heapspy::report {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-template <typename T>
-Json maybe(const std::optional<T>& value) {
-  if (!value) return nullptr;
-  if constexpr (std::is_floating_point_v<T>)
-    if (!std::isfinite(*value)) return nullptr;
-  return *value;
-}
 
 Json trace_json(const TraceReport& trace) {
   Json damage = Json::array();
@@ -51,24 +41,6 @@ Json process_json(const ProcessReport& process) {
           {"glibc_version", maybe(process.glibc_version)}};
 }
 
-Json totals_json(const TotalsReport& totals) {
-  Json calls = Json::object();
-  for (const auto& [name, count] : totals.calls) calls[name] = count;
-  return {{"allocations", totals.allocations},
-          {"frees", totals.frees},
-          {"reallocations", totals.reallocations},
-          {"failed", totals.failed},
-          {"bytes_allocated", totals.bytes_allocated},
-          {"live_bytes", maybe(totals.live_bytes)},
-          {"live_blocks", maybe(totals.live_blocks)},
-          {"peak_live_bytes", maybe(totals.peak_live_bytes)},
-          {"peak_time_s", maybe(totals.peak_time_s)},
-          {"temporary", maybe(totals.temporary)},
-          {"unknown_frees", maybe(totals.unknown_frees)},
-          {"inherited_frees", maybe(totals.inherited_frees)},
-          {"calls", std::move(calls)}};
-}
-
 Json moment_json(const MomentReport& moment) {
   return {{"time_s", maybe(moment.time_s)},
           {"why", moment.why},
@@ -77,9 +49,6 @@ Json moment_json(const MomentReport& moment) {
 }
 
 Json thread_json(const ThreadReport& thread) {
-  Json sizes = Json::array();
-  for (const SizeReport& size : thread.sizes)
-    sizes.push_back({{"from", size.from}, {"to", size.to}, {"allocations", size.allocations}, {"bytes", size.bytes}});
   return {{"id", thread.id},
           {"tid", thread.tid},
           {"name", thread.name},
@@ -95,7 +64,7 @@ Json thread_json(const ThreadReport& thread) {
           {"freed_by_others", maybe(thread.freed_by_others)},
           {"freed_for_others", maybe(thread.freed_for_others)},
           {"pinned_bytes", maybe(thread.pinned_bytes)},
-          {"sizes", std::move(sizes)}};
+          {"sizes", list_json(thread.sizes, thread_size_json)}};
 }
 
 Json plug_json(const std::optional<PlugReport>& plug) {
@@ -131,14 +100,42 @@ Json rss_json(const RssReport& rss) {
   return {{"total_bytes", maybe(rss.total_bytes)}, {"parts", std::move(parts)}, {"notes", rss.notes}};
 }
 
-template <typename List, typename Write>
-Json list_json(const List& list, Write write) {
-  Json result = Json::array();
-  for (const auto& each : list) result.push_back(write(each));
-  return result;
+}  // namespace
+
+Json totals_json(const TotalsReport& totals) {
+  Json calls = Json::object();
+  for (const auto& [name, count] : totals.calls) calls[name] = count;
+  return {{"allocations", totals.allocations},
+          {"frees", totals.frees},
+          {"reallocations", totals.reallocations},
+          {"failed", totals.failed},
+          {"bytes_allocated", totals.bytes_allocated},
+          {"live_bytes", maybe(totals.live_bytes)},
+          {"live_blocks", maybe(totals.live_blocks)},
+          {"peak_live_bytes", maybe(totals.peak_live_bytes)},
+          {"peak_time_s", maybe(totals.peak_time_s)},
+          {"temporary", maybe(totals.temporary)},
+          {"unknown_frees", maybe(totals.unknown_frees)},
+          {"inherited_frees", maybe(totals.inherited_frees)},
+          {"calls", std::move(calls)}};
 }
 
-}  // namespace
+Json size_json(const SizeReport& size) {
+  return {{"from", size.from},
+          {"to", size.to},
+          {"allocations", size.allocations},
+          {"bytes", size.bytes},
+          {"live_blocks", maybe(size.live_blocks)},
+          {"live_bytes", maybe(size.live_bytes)}};
+}
+
+Json thread_size_json(const SizeReport& size) {
+  return {{"from", size.from}, {"to", size.to}, {"allocations", size.allocations}, {"bytes", size.bytes}};
+}
+
+Json lifetime_json(const LifetimeReport& life) {
+  return {{"from_s", life.from_s}, {"to_s", maybe(life.to_s)}, {"blocks", life.blocks}, {"bytes", life.bytes}};
+}
 
 Json finding_json(const findings::Finding& finding) {
   Json evidence = Json::object();
@@ -168,17 +165,8 @@ Json report_json(const Report& report) {
   json["totals"] = totals_json(report.totals);
   json["at"] = moment_json(report.at);
   json["threads"] = list_json(report.threads, thread_json);
-  json["sizes"] = list_json(report.sizes, [](const SizeReport& size) -> Json {
-    return {{"from", size.from},
-            {"to", size.to},
-            {"allocations", size.allocations},
-            {"bytes", size.bytes},
-            {"live_blocks", maybe(size.live_blocks)},
-            {"live_bytes", maybe(size.live_bytes)}};
-  });
-  json["lifetimes"] = list_json(report.lifetimes, [](const LifetimeReport& life) -> Json {
-    return {{"from_s", life.from_s}, {"to_s", maybe(life.to_s)}, {"blocks", life.blocks}, {"bytes", life.bytes}};
-  });
+  json["sizes"] = list_json(report.sizes, size_json);
+  json["lifetimes"] = list_json(report.lifetimes, lifetime_json);
   json["arenas"] = list_json(report.arenas, arena_json);
   json["rss"] = rss_json(report.rss);
   json["timeline"] = list_json(report.timeline, [](const PointReport& point) -> Json {

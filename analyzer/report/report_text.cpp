@@ -53,7 +53,7 @@ std::vector<std::string> report_text(const Report& report, const TextOptions& op
       append(lines, with_heading(size_lines(report, screen, rows), screen));
       append(lines, with_heading(lifetime_lines(report, rows), screen));
       return lines;
-    case By::everything: break;
+    default: break;
   }
   append(lines, ledger_lines(report, screen));
   append(lines, findings_lines(report, screen));

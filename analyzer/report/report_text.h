@@ -10,7 +10,7 @@
 
 namespace heapspy::report {
 
-enum class By { everything, thread, size, arena };
+enum class By { everything, process, thread, size, arena };  // process: of merged_text
 
 struct TextOptions {
   Screen screen;

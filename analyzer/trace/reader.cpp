@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "analyzer/trace/chunk_scan.h"
+#include "analyzer/trace/glance.h"
 #include "analyzer/trace/process_decode.h"
 #include "analyzer/trace/snapshot_decode.h"
 #include "analyzer/trace/staging_rings.h"
@@ -33,24 +34,6 @@ std::string read_payload(const TraceFile& file, std::uint64_t at, std::uint64_t 
   std::string payload(bytes, '\0');
   payload.resize(file.read(at, payload.data(), payload.size()));
   return payload;
-}
-
-// The first page, or the one line that says why this is no trace that can be read.
-format::FileHeader read_header(const TraceFile& file) {
-  format::FileHeader header;
-  char page[format::kPageBytes];
-  const std::uint64_t got = file.read(0, page, sizeof page);
-  if (got == 0) throw Unreadable(fmt::format("{}: empty, not a heapspy trace", file.path()));
-  const std::uint64_t compared = std::min<std::uint64_t>(got, sizeof format::kMagic);
-  if (std::memcmp(page, format::kMagic, compared) != 0) throw Unreadable(fmt::format("{}: not a heapspy trace", file.path()));
-  if (got < sizeof page)
-    throw Unreadable(fmt::format("{}: {} bytes: shorter than a trace's header ({} bytes)", file.path(), got, sizeof page));
-  std::memcpy(&header, page, sizeof header);
-  if (header.version > format::kVersion)
-    throw Unreadable(fmt::format("{}: format version {}; this heapspy reads versions up to {}: use a newer heapspy",
-                                 file.path(), header.version, format::kVersion));
-  if (header.version == 0) throw Unreadable(fmt::format("{}: not a heapspy trace: its header names no version", file.path()));
-  return header;
 }
 
 // The end of the file as reserved at this moment.
@@ -219,7 +202,7 @@ struct Reader::State {
 
 Reader::Reader(const std::string& path) : state_(std::make_unique<State>(path)) {
   State& s = *state_;
-  s.header = read_header(s.file);
+  s.header = glance(s.file);
   mend_header(s.header, s.file.size(), s.damage);
   s.clock = Clock(s.header);
   const bool may_run = s.header.end == static_cast<std::uint32_t>(format::End::running);

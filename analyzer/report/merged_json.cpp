@@ -1,0 +1,154 @@
+#include "analyzer/report/merged_json.h"
+
+#include "analyzer/report/json_values.h"
+#include "analyzer/report/report_json.h"
+
+namespace heapspy::report {
+namespace {
+
+// The keys of heapspy.report/1 that several processes have no common value for.
+Json trace_json(const MergedReport& merged) {
+  const TraceReport& trace = merged.trace;
+  Json damage = Json::array();
+  for (const LeftOutTrace& each : merged.damaged)
+    damage.push_back({{"trace", each.trace}, {"offset", nullptr}, {"reason", each.reason}});
+  const auto left_out = [](const LeftOutTrace& each) -> Json { return {{"trace", each.trace}, {"reason", each.reason}}; };
+  return {{"path", merged.path},
+          {"format_version", trace.format_version},
+          {"mode", trace.mode},
+          {"clock", trace.clock},
+          {"size_bytes", trace.size_bytes},
+          {"events", trace.events},
+          {"lost_events", trace.lost_events},
+          {"reordered_events", trace.reordered_events},
+          {"complete", trace.complete},
+          {"damage", std::move(damage)},
+          {"damage_left_out", trace.damage_left_out},
+          {"stop", nullptr},
+          {"traces", merged.processes.size()},
+          {"unreadable", list_json(merged.unreadable, left_out)},
+          {"copies", list_json(merged.copies, left_out)}};
+}
+
+Json process_json(const MergedReport& merged) {
+  return {{"pid", nullptr},
+          {"ppid", nullptr},
+          {"exe", nullptr},
+          {"command", nullptr},
+          {"host", nullptr},
+          {"start_time", merged.processes[0].start_time},
+          {"duration_s", maybe(merged.duration_s)},
+          {"end", nullptr},
+          {"allocator", nullptr},
+          {"environment", nullptr},
+          {"forked", nullptr},
+          {"cpus", nullptr},
+          {"peak_rss_bytes", nullptr},
+          {"glibc_version", nullptr}};
+}
+
+Json thread_json(const NamedThreads& thread) {
+  return {{"id", nullptr},
+          {"tid", nullptr},
+          {"name", thread.name},
+          {"processes", thread.processes},
+          {"threads", thread.threads},
+          {"start_s", nullptr},
+          {"end_s", nullptr},
+          {"allocations", thread.allocations},
+          {"frees", thread.frees},
+          {"reallocations", thread.reallocations},
+          {"failed", thread.failed},
+          {"bytes_allocated", thread.bytes_allocated},
+          {"live_bytes", maybe(thread.live_bytes)},
+          {"peak_live_bytes", nullptr},
+          {"freed_by_others", maybe(thread.freed_by_others)},
+          {"freed_for_others", maybe(thread.freed_for_others)},
+          {"pinned_bytes", nullptr},
+          {"sizes", list_json(thread.sizes, thread_size_json)}};
+}
+
+Json inherited_json(const std::optional<InheritedReport>& inherited) {
+  if (!inherited) return nullptr;
+  return {{"blocks_at_fork", inherited->blocks_at_fork},
+          {"bytes_at_fork", inherited->bytes_at_fork},
+          {"frees", inherited->frees},
+          {"bytes_freed", inherited->bytes_freed},
+          {"reallocations", inherited->reallocations},
+          {"unmatched_frees", inherited->unmatched_frees},
+          {"live_blocks", inherited->live_blocks},
+          {"live_bytes", inherited->live_bytes},
+          {"threads", list_json(inherited->threads, [](const InheritedReport::Thread& thread) -> Json {
+             return {{"pid", thread.pid}, {"name", thread.name}, {"frees", thread.frees}, {"bytes", thread.bytes}};
+           })}};
+}
+
+Json row_json(const ProcessRow& row) {
+  const TotalsReport& totals = row.totals;
+  return {{"trace", row.trace},
+          {"pid", row.pid},
+          {"ppid", row.ppid},
+          {"exe", row.exe},
+          {"name", row.name},
+          {"start_time", row.start_time},
+          {"duration_s", maybe(row.duration_s)},
+          {"end", row.end},
+          {"mode", row.mode},
+          {"forked", row.forked},
+          {"parent_pid", maybe(row.parent_pid)},
+          {"size_bytes", row.size_bytes},
+          {"events", row.events},
+          {"lost_events", row.lost_events},
+          {"damage", row.damage},
+          {"complete", row.complete},
+          {"threads", row.threads},
+          {"allocations", totals.allocations},
+          {"frees", totals.frees},
+          {"reallocations", totals.reallocations},
+          {"failed", totals.failed},
+          {"bytes_allocated", totals.bytes_allocated},
+          {"live_bytes", maybe(totals.live_bytes)},
+          {"live_blocks", maybe(totals.live_blocks)},
+          {"peak_live_bytes", maybe(totals.peak_live_bytes)},
+          {"unknown_frees", maybe(totals.unknown_frees)},
+          {"inherited_frees", maybe(totals.inherited_frees)},
+          {"inherited_live_bytes", row.inherited ? Json(row.inherited->live_bytes) : Json()},
+          {"inherited", inherited_json(row.inherited)},
+          {"peak_rss_bytes", maybe(row.peak_rss_bytes)},
+          {"end_rss_bytes", maybe(row.end_rss_bytes)},
+          {"private_dirty_bytes", maybe(row.private_dirty_bytes)},
+          {"shared_bytes", nullptr}};  // snapshots hold no Shared_* and no Pss
+}
+
+}  // namespace
+
+Json merged_json(const MergedReport& merged) {
+  Json json;
+  json["schema"] = "heapspy.report/1";
+  json["trace"] = trace_json(merged);
+  json["process"] = process_json(merged);
+  json["totals"] = totals_json(merged.totals);
+  json["at"] = nullptr;
+  json["threads"] = list_json(merged.threads, thread_json);
+  json["sizes"] = list_json(merged.sizes, size_json);
+  json["lifetimes"] = list_json(merged.lifetimes, lifetime_json);
+  json["arenas"] = nullptr;
+  json["rss"] = {{"total_bytes", nullptr}, {"parts", nullptr}, {"notes", Json::array()}};
+  json["timeline"] = nullptr;
+  json["marks"] = nullptr;
+  json["sites"] = Json::array();  // no call stacks are recorded yet
+  Json found = Json::array();
+  for (const ProcessFindings& of : merged.findings)
+    for (const findings::Finding& finding : of.findings) {
+      Json one = finding_json(finding);
+      one["pid"] = merged.processes[of.process].pid;
+      one["trace"] = merged.processes[of.process].trace;
+      found.push_back(std::move(one));
+    }
+  json["findings"] = std::move(found);
+  json["end"] = nullptr;
+  json["processes"] = list_json(merged.processes, row_json);
+  return json;
+}
+
+}  // namespace heapspy::report
