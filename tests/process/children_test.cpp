@@ -62,7 +62,7 @@ TEST(Children, ForkedWhileEightThreadsAllocateWriteTracesOfTheirOwn) {
       EXPECT_EQ(report.process.ppid, static_cast<std::uint32_t>(run.pid()));
       EXPECT_EQ(report.totals.unknown_frees, 0u);
       ASSERT_EQ(report.threads.size(), 1u);
-      EXPECT_EQ(report.totals.frees - report.totals.inherited_frees, 4u);
+      EXPECT_EQ(report.totals.frees - report.totals.inherited_frees.value(), 4u);
       EXPECT_GE(report.totals.allocations, 10u);  // and what setenv makes
       EXPECT_LE(report.totals.allocations, 14u);
       EXPECT_TRUE(report.process.end == "exit" || report.process.end == "exec") << report.process.end;
