@@ -16,7 +16,8 @@ using LaneIndex = std::uint32_t;
 // How a call ended a block.
 struct Ending {
   ThreadId by = ThreadId::none;
-  Tick high = 0;  // of the call's window: it was not later
+  Tick high = 0;     // of the call's window: it was not later
+  Tick overdue = 0;  // after this it is later than estimates usually are wrong
   enum class Call : std::uint8_t { release, realloc_free, move } call = Call::release;
   Release release = Release::free;
 };
@@ -34,6 +35,7 @@ struct Loan {
 struct Waiting {
   LaneIndex lane = 0;
   bool for_live = false;  // waits for a block to begin there; else for the one there to end
+  Tick overdue = 0;       // as in Ending
 };
 
 struct AddressNotes {

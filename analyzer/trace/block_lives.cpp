@@ -10,6 +10,7 @@ Ending ending_of(const Event& event, const Caller& caller) {
   Ending ending;
   ending.by = caller.thread;
   ending.high = caller.high;
+  ending.overdue = caller.overdue;
   switch (event.act) {
     case Act::move_out: ending.call = Ending::Call::move; break;
     case Act::realloc_free: ending.call = Ending::Call::realloc_free; break;
@@ -88,7 +89,7 @@ BlockLives::Fit BlockLives::begin(const Event& event, const Caller& caller, Tick
   }
   table_.begin_life(slot, block, caller.high);
   if (slot.noted) [[unlikely]]
-    wake(slot);
+    wake(slot, &caller, now);
   tell_begin(event, caller, block, now);
   return Fit::yes;
 }
@@ -97,8 +98,10 @@ BlockLives::Fit BlockLives::begin(const Event& event, const Caller& caller, Tick
 bool BlockLives::settle_debt(const Event& event, const Caller& caller, const Block& block, LiveSlot& slot, Tick now) {
   AddressNotes& note = notes(slot);
   if (note.debts.empty()) return false;
-  const auto debt = std::find_if(note.debts.begin(), note.debts.end(),
-                                 [&](const Ending& owed) { return owed.by != caller.thread && owed.high >= caller.low; });
+  const bool kept = !slot.live && caller.cursor->ends_soon(slot.address, 1);
+  const auto debt = std::find_if(note.debts.begin(), note.debts.end(), [&](const Ending& owed) {
+    return owed.by != caller.thread && owed.high >= caller.low && !(kept && owed.overdue < now);
+  });
   if (debt != note.debts.end()) {
     const Ending owed = *debt;
     note.debts.erase(debt);
@@ -193,7 +196,7 @@ BlockLives::Fit BlockLives::end(const Event& event, const Caller& caller, Tick n
   if (slot && slot->noted && !moves && repay(*slot, caller)) return Fit::yes;
   const Ending ending = ending_of(event, caller);
 
-  if (slot && slot->live) [[likely]] {
+  if (slot && slot->live && !caller.not_this_block) [[likely]] {
     const Block block = slot->block();
     table_.end_life(*slot);
     if (!settings_.one_thread) {
@@ -203,7 +206,7 @@ BlockLives::Fit BlockLives::end(const Event& event, const Caller& caller, Tick n
         recent_.add(block, ending);
     }
     if (slot->noted) [[unlikely]]
-      wake(*slot);
+      wake(*slot, nullptr, now);
     if (moves)
       caller.moving->push_back(block.inherited ? not_of_this_process(block) : block);
     else
@@ -302,7 +305,7 @@ void BlockLives::live_on(LiveSlot& slot, const Event& event, const Caller& calle
   after.thread = caller.thread;
   if (!was_live) after.origin = Origin::realloc;
   table_.begin_life(slot, after, caller.high);
-  if (!was_live && slot.noted) wake(slot);
+  if (!was_live && slot.noted) wake(slot, nullptr, now);
   for (Observer* observer : observers_) observer->resized(before, after, caller.thread, now);
 }
 
@@ -317,7 +320,7 @@ void BlockLives::move_late(const Event& event, const Caller& caller, Tick now) {
     before = slot->block();
     if (before.inherited) before = not_of_this_process(before);
     table_.end_life(*slot);
-    if (slot->noted) wake(*slot);
+    if (slot->noted) wake(*slot, nullptr, now);
   }
   caller.moving->push_back(before);
   begin(event, caller, now, true);
@@ -349,10 +352,12 @@ void BlockLives::stop_waiting(std::uint64_t address, LaneIndex lane) {
   tidy(slot);
 }
 
-void BlockLives::wake(LiveSlot& slot) {
+// `keeper`: who began the block, if the threads that wait for one to end must be held against that (keep).
+void BlockLives::wake(LiveSlot& slot, const Caller* keeper, Tick now) {
   AddressNotes& note = notes(slot);
+  const bool kept = keeper && !note.waiting.empty() && keeper->cursor->ends_soon(slot.address, 1);
   std::erase_if(note.waiting, [&](const Waiting& waiting) {
-    if (waiting.for_live != slot.live) return false;
+    if (waiting.for_live != slot.live || (kept && waiting.overdue < now)) return false;
     woken_.push_back(waiting.lane);
     return true;
   });

@@ -15,6 +15,9 @@
 //   loan   An allocation where a block lives: the call that ended that block is still to come (it is late by an error of
 //          estimation). The end is told now, with the thread that is likeliest, and the next fitting end pays it back.
 //          If none does, the block was given back past the recorder, and the release is taken back.
+//   keep   A block that its own thread frees soon, in the thread's own order, is not given to an end or debt of another thread
+//   that
+//          is overdue: such a call lies anywhere in a long window, and the block is one of many short lives in it.
 //   vanish The same where events are known to be lost: the end is one of them.
 //
 // One thread. Allocates only for addresses that need a rule.
@@ -38,8 +41,10 @@ struct Caller {
   Tick low = 0;
   Tick high = 0;
   bool alone = false;                    // no other thread has events in this window: waiting leads nowhere
-  bool frees_it_again = false;           // the thread's next event on this address, soon, ends the block
   std::vector<Block>* moving = nullptr;  // blocks that the thread's open reallocs took out, innermost last
+  const ThreadCursor* cursor = nullptr;  // at this call
+  Tick overdue = 0;                      // after this the call is later than estimates usually are wrong
+  bool not_this_block = false;           // the block that lives there now is none that this call can end
 };
 
 class BlockLives {
@@ -116,7 +121,7 @@ class BlockLives {
   AddressNotes& notes(LiveSlot&);
   void mend(LiveSlot&);
   void tidy(LiveSlot&);
-  void wake(LiveSlot&);
+  void wake(LiveSlot&, const Caller* keeper, Tick now);
   void expire(std::uint64_t address, Tick high);
   void settle_address(std::uint64_t address, Tick passed, Tick now);
 

@@ -15,8 +15,23 @@ using format::Operation;
 constexpr std::size_t kLongestBatch = 256;
 // Reallocs that can be open at once: nested in signal handlers.
 constexpr std::size_t kMostOpenReallocs = 64;
+constexpr std::size_t kSoon = 64;  // events within which a thread's next one on an address comes "soon"
 
 }  // namespace
+
+Effect effect(const Event& event, std::uint64_t address) {
+  if (event.address != address) return event.act == Act::move_late && event.other == address ? Effect::ends : Effect::none;
+  switch (event.act) {
+    case Act::allocate:
+    case Act::move_in:
+    case Act::move_late: return Effect::begins;
+    case Act::release:
+    case Act::realloc_free:
+    case Act::move_out: return Effect::ends;
+    case Act::resize: return Effect::keeps;
+    default: return Effect::none;
+  }
+}
 
 ThreadCursor::ThreadCursor(const Reader& reader, const ThreadStream& stream, const CursorSettings& settings)
     : reader_(reader), stream_(stream), settings_(settings), pace_(settings.usual_step) {}
@@ -192,6 +207,18 @@ void ThreadCursor::set_window(Batch& batch, Closing closing, Tick high) {
     batch.step = even;
     pace_ = (pace_ * 3 + even) / 4;
   }
+}
+
+bool ThreadCursor::ends_soon(std::uint64_t address, std::size_t skip) const {
+  std::size_t left = kSoon;
+  Effect what = Effect::none;
+  const auto search = [&](const Batch& batch, std::size_t from) {
+    for (std::size_t i = from; i < batch.events.size() && left && what == Effect::none; i++, left--)
+      what = effect(batch.events[i], address);
+  };
+  search(current_, at_ + skip);
+  if (what == Effect::none) search(next_, 0);
+  return what == Effect::ends;
 }
 
 std::string ThreadCursor::take_text() {

@@ -40,6 +40,10 @@ struct Event {
   bool counts = false;      // is a call: begins are not, ends are
 };
 
+// What an event does to `address`.
+enum class Effect : std::uint8_t { none, begins, ends, keeps };
+Effect effect(const Event&, std::uint64_t address);
+
 // Events between two stamps. `low` is the stamp before them, `high` the one after.
 struct Batch {
   std::vector<Event> events;
@@ -89,6 +93,10 @@ class ThreadCursor {
   const Batch& batch() const { return current_; }
   std::size_t at() const { return at_; }
   const Batch& next_batch() const { return next_; }  // without events where the stream ends with batch()
+
+  // The thread's next event on `address` ends the block there, and comes soon: among those after the one at hand (`skip` 1), or
+  // from it on (0). The thread's own order is exact.
+  bool ends_soon(std::uint64_t address, std::size_t skip) const;
 
   std::uint64_t words_read() const { return words_read_; }
   // The text of the event at hand, which must be one with text. Once for each such event.

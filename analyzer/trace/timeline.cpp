@@ -41,7 +41,6 @@ constexpr double kLatestMarginSeconds = 60;
 constexpr std::uint32_t kEventsPerStampWithNotice = 32;
 
 constexpr std::uint64_t kProgressEvents = 1 << 20;
-constexpr std::size_t kFreesSoon = 64;   // events within which a thread frees again "soon"
 constexpr std::size_t kLookAhead = 128;  // events of another thread that are searched
 constexpr int kDeepest = 2000;           // threads that run ahead for each other
 
@@ -89,23 +88,6 @@ class TurnQueue {
  private:
   std::vector<Turn> turns_;
 };
-
-// What an event does to `address`.
-enum class Effect { none, begins, ends, keeps };
-
-Effect effect(const Event& event, std::uint64_t address) {
-  if (event.address != address) return event.act == Act::move_late && event.other == address ? Effect::ends : Effect::none;
-  switch (event.act) {
-    case Act::allocate:
-    case Act::move_in:
-    case Act::move_late: return Effect::begins;
-    case Act::release:
-    case Act::realloc_free:
-    case Act::move_out: return Effect::ends;
-    case Act::resize: return Effect::keeps;
-    default: return Effect::none;
-  }
-}
 
 }  // namespace
 
@@ -279,11 +261,13 @@ struct Timeline::State {
     caller.high = std::min(lane.cursor.high(), kEndless - 1);  // before the end of all
     caller.alone = open.size() == 1 && next_start_tick() > caller.high;
     caller.moving = &lane.moving;
+    caller.cursor = &lane.cursor;
+    caller.overdue = add(lane.cursor.estimate(), patience);
     return caller;
   }
 
   // The event at hand of `lane`. False: it has to wait.
-  bool step(LaneIndex index, bool force) {
+  bool step(LaneIndex index, bool force, bool not_this_block = false) {
     Lane& lane = *lanes[index];
     const Event& event = lane.cursor.event();
     switch (event.act) {
@@ -298,7 +282,7 @@ struct Timeline::State {
       case Act::mark: tell_of_thread(lane, event); break;
       default: {
         Caller who = caller(lane);
-        if (force) who.frees_it_again = frees_soon(lane, event.address);
+        who.not_this_block = not_this_block;
         const BlockLives::Fit fit = lives.apply(event, who, now, force);
         if (fit != BlockLives::Fit::yes) {
           wait(index, event.address, fit == BlockLives::Fit::needs_live);
@@ -337,19 +321,6 @@ struct Timeline::State {
     return newest;
   }
 
-  bool frees_soon(const Lane& lane, std::uint64_t address) const {
-    std::size_t left = kFreesSoon;
-    auto search = [&](const Batch& batch, std::size_t from) {
-      for (std::size_t i = from; i < batch.events.size() && left; i++, left--)
-        if (const Effect what = effect(batch.events[i], address); what != Effect::none) {
-          left = 0;
-          return what == Effect::ends;
-        }
-      return false;
-    };
-    return search(lane.cursor.batch(), lane.cursor.at() + 1) || search(lane.cursor.next_batch(), 0);
-  }
-
   // ---- waiting ---------------------------------------------------------------------------------------------------
   void wait(LaneIndex index, std::uint64_t address, bool for_live) {
     Lane& lane = *lanes[index];
@@ -358,7 +329,7 @@ struct Timeline::State {
     lane.waits_for_live = for_live;
     if (lane.waited_at != lane.cursor.place()) counts.reordered_events++;
     lane.waited_at = lane.cursor.place();
-    lives.wait(address, {index, for_live});
+    lives.wait(address, {index, for_live, add(lane.cursor.estimate(), patience)});
     set_deadline(index, std::min(lane.cursor.high(), add(std::max(lane.cursor.estimate(), now), patience)));
   }
 
@@ -437,7 +408,8 @@ struct Timeline::State {
   bool resolve(LaneIndex index, int depth) {
     Lane& lane = *lanes[index];
     const std::uint64_t place = lane.cursor.place();
-    if (lives.is_live(lane.waits_for) == lane.waits_for_live) {
+    const bool kept = lane.waits_for_live && is_kept(lane);
+    if (!kept && lives.is_live(lane.waits_for) == lane.waits_for_live) {
       stop_waiting(index);
       step(index, true);
       wake();
@@ -464,17 +436,27 @@ struct Timeline::State {
       // The block there is another thread's of about the same time, and this thread soon frees it: its life was short.
       const LiveSlot* slot = lives.slot(lane.waits_for);
       force = slot && ThreadId{slot->thread} != lane.thread && slot->latest_birth() >= lane.cursor.low() &&
-              frees_soon(lane, lane.waits_for);
+              lane.cursor.ends_soon(lane.waits_for, 1);
     }
     if (!force) {
       if (depth == 0) set_deadline(index, lane.cursor.high());
       return false;
     }
     stop_waiting(index);
-    step(index, true);
+    step(index, true, kept);
     wake();
     queue(index);
     return true;
+  }
+
+  // `lane` waits for a block to end, is overdue, and the one that lives there is soon freed by its own thread.
+  bool is_kept(const Lane& lane) {
+    const LiveSlot* slot = lives.slot(lane.waits_for);
+    if (!slot || !slot->live || add(lane.cursor.estimate(), patience) >= now) return false;
+    for (const LaneIndex index : open)
+      if (const Lane& owner = *lanes[index]; owner.thread == ThreadId{slot->thread} && owner.thread != lane.thread)
+        return !owner.cursor.done() && owner.cursor.ends_soon(lane.waits_for, 0);
+    return false;
   }
 
   // ---- the merge -------------------------------------------------------------------------------------------------
