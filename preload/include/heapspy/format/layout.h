@@ -80,7 +80,7 @@ enum class Trigger : std::uint32_t {
 struct FileHeader {
   char magic[8];
   std::uint32_t version;
-  std::uint32_t header_bytes;  // kPageBytes; where the first chunk starts
+  std::uint32_t header_bytes;  // where the first chunk starts: sizeof(FileHeader), or kPageBytes; the second starts at kPageBytes
   Mode mode;
   Clock clock;
   TickKind tick_kind;
@@ -206,7 +206,7 @@ struct PackedHeader {
   std::uint32_t words;
   std::uint32_t sightings;
   std::uint32_t column_bytes[kColumns];  // compressed: a zstd frame; 0: the column is empty
-  std::uint32_t reserved;
+  std::uint32_t holes;     // words that were claimed and never written
   std::uint64_t checksum;  // checksum() of the 88 bytes before it
 };
 static_assert(sizeof(PackedHeader) == 96);
@@ -355,9 +355,15 @@ class Checksum {
   // The next part; each but the last is a multiple of 32.
   void add(const void* data, std::size_t bytes) {
     const char* at = static_cast<const char*>(data);
-    for (; bytes >= 32; bytes -= 32, at += 32)
-      for (int i = 0; i < 4; i++) lane_[i] = (lane_[i] ^ word(at + 8 * i)) * kMultiplier;
-    for (; bytes >= 8; bytes -= 8, at += 8) lane_[0] = (lane_[0] ^ word(at)) * kMultiplier;
+    std::uint64_t a = lane_[0], b = lane_[1], c = lane_[2], d = lane_[3];  // in registers
+    for (; bytes >= 32; bytes -= 32, at += 32) {
+      a = (a ^ word(at)) * kMultiplier;
+      b = (b ^ word(at + 8)) * kMultiplier;
+      c = (c ^ word(at + 16)) * kMultiplier;
+      d = (d ^ word(at + 24)) * kMultiplier;
+    }
+    for (; bytes >= 8; bytes -= 8, at += 8) a = (a ^ word(at)) * kMultiplier;
+    lane_[0] = a, lane_[1] = b, lane_[2] = c, lane_[3] = d;
   }
   std::uint64_t value() const {
     std::uint64_t sum = 0;
