@@ -17,6 +17,7 @@
 #include "analyzer/cli/reading_progress.h"
 #include "analyzer/cli/recorder_library.h"
 #include "analyzer/cli/trace_search.h"
+#include "analyzer/collector/collector.h"
 #include "analyzer/findings/quantity.h"
 #include "analyzer/process/child_process.h"
 #include "analyzer/process/program_file.h"
@@ -61,6 +62,7 @@ const std::vector<Setting> kSettings = {
 struct Options {
   std::vector<std::string> values = std::vector<std::string>(kSettings.size());
   std::vector<std::string> program;  // for the help only; see Invocation::program
+  bool no_collector = false;
 };
 
 std::string environment_value(const char* name) {
@@ -184,6 +186,12 @@ ExitStatus record(const Options& options, const std::vector<std::string>& comman
 
   const process::ProgramFile program = process::examine_program(command[0]);
   const std::uint64_t since_ns = realtime_ns();
+  // Before the program starts: from then on its traces are seen to appear.
+  std::unique_ptr<collector::Collector> collector;
+  if (!options.no_collector) {
+    collector = std::make_unique<collector::Collector>(out.substr(0, out.rfind('/')), glob_of(out, 0));
+    plan.environment.emplace_back("HEAPSPY_COLLECTOR", collector->name());
+  }
   forward_signals();
   pid_t child = 0;
   try {
@@ -192,10 +200,15 @@ ExitStatus record(const Options& options, const std::vector<std::string>& comman
     say(error.what());
     return static_cast<ExitStatus>(error.error == ENOENT ? 127 : 126);
   }
+  if (collector) collector->start();
   int wait_status = 0;
   while (::waitpid(child, &wait_status, 0) < 0 && errno == EINTR) {
   }
   recorded_child = 0;
+  if (collector) {
+    collector->finish();
+    for (const std::string& problem : collector->problems()) say(problem);
+  }
   print_result(options, program, out, child, since_ns);
   return status_of(wait_status);
 }
@@ -213,6 +226,7 @@ void add_record_command(CLI::App& app, Invocation& invocation) {
     if (!kSettings[i].accepted.empty()) option->check(one_of(kSettings[i].accepted));
     if (kSettings[i].judge != nullptr) option->check(CLI::Validator(kSettings[i].judge, ""));
   }
+  command->add_flag("--no-collector", options->no_collector, "the program writes its traces by itself; they are not packed");
   command->footer(example("heapspy record --out /var/tmp java -jar app.jar"));
   command->callback([options, &invocation] { invocation.status = record(*options, invocation.program); });
 }

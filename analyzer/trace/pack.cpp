@@ -106,28 +106,45 @@ struct Sum {
   bool operator==(const Sum&) const = default;
 };
 
-std::uint64_t count_events(std::span<const std::uint64_t> words) {
-  std::uint64_t events = 0;
-  for (std::size_t i = 0; i < words.size();) {
-    const std::uint64_t word = words[i];
-    if (const auto operation = static_cast<format::Operation>(word & 7); operation != format::Operation::escape) {
-      events += operation != format::Operation::realloc_begin;
-      i++;
-      continue;
+// Goes over a stream record by record, whatever the pieces it comes in.
+class RecordWalk {
+ public:
+  std::uint64_t events = 0;  // calls
+  std::uint64_t holes = 0;   // words that no record owns: claimed and never written
+
+  void jump() { rest_ = 0; }  // over a gap
+  void add(std::span<const std::uint64_t> words) {
+    std::size_t i = std::min<std::size_t>(rest_, words.size());
+    rest_ -= i;
+    while (i < words.size()) {
+      const std::uint64_t word = words[i];
+      std::uint32_t length = 1;
+      if (const auto operation = static_cast<format::Operation>(word & 7); operation != format::Operation::escape) {
+        events += operation != format::Operation::realloc_begin;
+      } else {
+        events += is_call(static_cast<format::Kind>(word >> format::kKindShift & 31));
+        holes += word == 0;
+        length = std::max(format::record_words(word), 1u);
+      }
+      i += length;
     }
-    switch (static_cast<format::Kind>(word >> format::kKindShift & 31)) {
+    rest_ = i - words.size();
+  }
+
+ private:
+  static bool is_call(format::Kind kind) {
+    switch (kind) {
       case format::Kind::allocation:
       case format::Kind::release:
       case format::Kind::realloc_end:
       case format::Kind::failed:
       case format::Kind::realloc_failed:
-      case format::Kind::realloc_freed: events++; break;
-      default: break;
+      case format::Kind::realloc_freed: return true;
+      default: return false;
     }
-    i += std::max(format::record_words(word), 1u);
   }
-  return events;
-}
+  std::size_t rest_ = 0;  // words of a record whose first ones have been seen
+};
 
 class Rewriting {
  public:
@@ -143,8 +160,11 @@ class Rewriting {
     if (::stat(from_.c_str(), &like) != 0) throw Unreadable(fmt::format("{}: {}", from_, std::strerror(errno)));
     const ChunkScan scan = scan_chunks(file_, reader_.header().header_bytes, ~0ull);
     write_header();
-    for (const FoundChunk& chunk : scan.chunks)
+    for (const FoundChunk& chunk : scan.chunks) {
+      if (chunk.payload_at >= format::kPageBytes) fill_first_page();
       if (!holds_words(chunk.kind)) copy(chunk);
+    }
+    fill_first_page();
     write_slots(scan);
     for (const ThreadStream& thread : reader_.threads()) sums_.push_back(pack(thread));
     out_.pad(format::kChunkAlignment);
@@ -155,7 +175,7 @@ class Rewriting {
       throw NotPacked(NotPacked::Why::damaged,
                       fmt::format("{}: is damaged, and packing would hide that; the trace is as it was", from_));
     out_.take_name(like, settings_.to_disk);
-    return {static_cast<std::uint64_t>(like.st_size), end, kept_ ? 0 : events_};
+    return {static_cast<std::uint64_t>(like.st_size), end, events_};
   }
 
  private:
@@ -168,6 +188,10 @@ class Rewriting {
     page.resize(file_.read(0, page.data(), page.size()));
     std::memset(page.data() + offsetof(format::FileHeader, collector), 0, sizeof(format::FileHeader::collector));
     out_.write(page.data(), page.size());
+  }
+
+  void fill_first_page() {
+    if (out_.size() < format::kPageBytes) out_.pad(format::kPageBytes);
   }
 
   // As it is, to the last byte.
@@ -233,9 +257,10 @@ class Rewriting {
 
   Sum pack(const ThreadStream& thread) {
     Sum sum;
+    RecordWalk walk;
     std::vector<std::uint64_t> words, pending;
     std::vector<Sighting> sightings, pending_sightings;
-    std::uint64_t pending_at = 0;
+    std::uint64_t pending_at = 0, holes = 0;
     Tick first_tick = 0;
     counted_at_ = counted_ = 0;
     auto write_pending = [&](std::size_t count) {
@@ -248,11 +273,12 @@ class Rewriting {
       header.first_tick = first_tick;
       const std::uint64_t end = pending_at + count;
       if (counted_at_ >= end && counted_at_ - end < 1 << 16) header.records = (counted_at_ - end) << 48 | counted_;
-      auto later = pending_sightings.begin();
-      while (later != pending_sightings.end() && later->at <= end) ++later;
+      const auto later = std::find_if(pending_sightings.begin(), pending_sightings.end(),
+                                      [end](const Sighting& each) { return each.at > end; });
       const std::string_view payload =
           packer_.pack({pending.data(), count}, pending_at,
-                       {pending_sightings.data(), static_cast<std::size_t>(later - pending_sightings.begin())});
+                       {pending_sightings.data(), static_cast<std::size_t>(later - pending_sightings.begin())},
+                       static_cast<std::uint32_t>(std::exchange(holes, 0)));
       header.payload_checksum = format::checksum(payload.data(), payload.size());
       write_chunk(header, payload, format::kChunkAlignment);
       pending.erase(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(count));
@@ -260,18 +286,24 @@ class Rewriting {
       pending_at = end;
     };
     for (const StreamPiece& piece : thread.pieces) {
-      if (piece.gap) write_pending(pending.size());
-      if (pending.empty()) pending_sightings.clear();
-      note_counted(piece);
-      if (keep(piece)) {
+      if (piece.gap) {
         write_pending(pending.size());
-        continue;
+        walk.jump();
       }
+      note_counted(piece);
       reader_.read(piece, words, &sightings);
       if (words.size() < piece.words) continue;  // damaged: found out by reads_the_same()
       sum.add(words);
-      events_ += count_events(words);
+      walk.add(words);
+      const std::uint64_t more_holes = std::exchange(walk.holes, 0);
+      if (worth_keeping(piece)) {
+        write_pending(pending.size());
+        copy_chunk(piece);
+        continue;
+      }
+      holes += more_holes;
       if (pending.empty()) {
+        pending_sightings.clear();
         pending_at = piece.stream_at;
         first_tick = piece.first_tick;
       }
@@ -284,23 +316,22 @@ class Rewriting {
       }
     }
     write_pending(pending.size());
+    events_ += walk.events;
     return sum;
   }
 
-  // A chunk that is as good as a new one would be.
-  bool keep(const StreamPiece& piece) {
+  // A chunk that is as good as a new one would be goes as it is: its words have been read and are right.
+  bool worth_keeping(const StreamPiece& piece) const {
+    return piece.packed && !piece.skip && piece.words >= settings_.keep_from_words;
+  }
+  void copy_chunk(const StreamPiece& piece) {
     ChunkHeader header;
-    if (!piece.packed || piece.skip || piece.words < settings_.keep_from_words ||
-        !read_chunk_header(file_, piece.file_offset, header) || header.payload_bytes > longest_packed(piece.words))
-      return false;
+    if (!read_chunk_header(file_, piece.file_offset, header)) return;  // found out by reads_the_same()
     std::string payload(header.payload_bytes, '\0');
-    if (file_.read(piece.file_offset, payload.data(), payload.size()) != payload.size() ||
-        format::checksum(payload.data(), payload.size()) != header.payload_checksum)
-      return false;
+    payload.resize(file_.read(piece.file_offset, payload.data(), payload.size()));
     out_.pad(format::kChunkAlignment);
     out_.write(&header, sizeof header);
     out_.write(payload.data(), payload.size());
-    return kept_ = true;
   }
 
   void note_counted(const StreamPiece& piece) {
@@ -318,15 +349,6 @@ class Rewriting {
     for (std::size_t i = 0; i < again.threads().size(); i++) {
       const ThreadStream &before = reader_.threads()[i], &after = again.threads()[i];
       if (after.id != before.id || after.tid != before.tid || after.lost_events != before.lost_events) return false;
-      if (kept_) {
-        const auto words = [](const ThreadStream& thread) {
-          std::uint64_t all = 0;
-          for (const StreamPiece& piece : thread.pieces) all += piece.words;
-          return all;
-        };
-        if (words(before) != words(after)) return false;
-        continue;
-      }
       Sum sum;
       std::vector<std::uint64_t> words;
       for (const StreamPiece& piece : after.pieces) {
@@ -353,12 +375,17 @@ class Rewriting {
   std::vector<Sum> sums_;
   std::uint64_t events_ = 0;
   std::uint64_t counted_at_ = 0, counted_ = 0;
-  bool kept_ = false;
 };
 
 }  // namespace
 
 Packed pack_trace(const std::string& from, const std::string& to, const PackSettings& settings) {
+  if (is_being_written(from)) {
+    format::FileHeader header{};
+    TraceFile(from).read(0, &header, sizeof header);
+    throw NotPacked(NotPacked::Why::running,
+                    fmt::format("{}: process {} still writes it; pack it when the process has ended", from, header.pid));
+  }
   return Rewriting(from, to, settings).run();
 }
 

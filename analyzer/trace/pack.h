@@ -27,7 +27,7 @@ struct PackSettings {
 struct Packed {
   std::uint64_t bytes_before = 0;  // on the disk
   std::uint64_t bytes_after = 0;
-  std::uint64_t events = 0;  // calls, as the timeline counts them; 0 if chunks were kept
+  std::uint64_t events = 0;  // calls, as the timeline counts them
 };
 
 // Reads the trace `from` and writes `to` (may be the same path) under another name beside it, which is given its own only when

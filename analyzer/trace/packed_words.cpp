@@ -258,7 +258,7 @@ WordPacker::WordPacker(int zstd_level) : state_(std::make_unique<State>()) {
 WordPacker::~WordPacker() = default;
 
 std::string_view WordPacker::pack(std::span<const std::uint64_t> words, std::uint64_t stream_at,
-                                  std::span<const Sighting> sightings) {
+                                  std::span<const Sighting> sightings, std::uint32_t holes) {
   State& s = *state_;
   words = words.first(std::min<std::size_t>(words.size(), kMostPackedWords));
   sightings = sightings.first(std::min<std::size_t>(sightings.size(), kMostPackedWords));
@@ -275,6 +275,7 @@ std::string_view WordPacker::pack(std::span<const std::uint64_t> words, std::uin
   PackedHeader header{};
   header.words = static_cast<std::uint32_t>(words.size());
   header.sightings = static_cast<std::uint32_t>(sightings.size());
+  header.holes = holes;
   std::size_t used = sizeof header;
   for (std::uint32_t c = 0; c < kColumns; c++) {
     const auto raw = static_cast<std::size_t>(s.end[c] - s.bytes[c].data());
@@ -377,7 +378,6 @@ struct WordUnpacker::State {
     VarintReader others{at[column(Column::others)], end[column(Column::others)]};
     Alike alike;
     std::uint64_t tick = 0;
-    holes = 0;
     for (std::size_t i = 0; i < count;) {
       const unsigned head = byte(Column::operations);
       const auto operation = static_cast<Operation>(head & 7);
@@ -390,8 +390,7 @@ struct WordUnpacker::State {
         tick += unzigzag(ticks.next());
         to[i++] = (tick << format::kTickShift | head) & ~format::kLapBit;
       } else if (head == 0) {
-        to[i] = others.next() & ~format::kLapBit;
-        holes += to[i++] == 0;
+        to[i++] = others.next() & ~format::kLapBit;
       } else {
         const std::uint32_t kind = head >> format::kKindShift & 31;
         auto next_alike = [&](std::uint32_t place) { return alike.of(kind, place) += unzigzag(others.next()); };
@@ -440,6 +439,7 @@ bool WordUnpacker::unpack(std::string_view payload, std::uint64_t stream_at, std
   PackedHeader header;
   if (!read_packed_header(payload, header) || !s.fill(header, payload)) return false;
   s.memory.clear();
+  s.holes = header.holes;
   to.resize(header.words);
   if (s.take_words(to.data(), to.size()) && s.take_sightings(header.sightings, stream_at, sightings) && s.everything_taken())
     return true;

@@ -33,9 +33,9 @@ class WordPacker {
   WordPacker& operator=(const WordPacker&) = delete;
 
   // The payload for `words` (at most format::kMostPackedWords, lap bits 0) that begin at place `stream_at`; valid until the
-  // next call. `sightings` in the order of their places.
-  std::string_view pack(std::span<const std::uint64_t> words, std::uint64_t stream_at,
-                        std::span<const Sighting> sightings = {});
+  // next call. `sightings` in the order of their places. `holes`: how many of the words were claimed and never written.
+  std::string_view pack(std::span<const std::uint64_t> words, std::uint64_t stream_at, std::span<const Sighting> sightings = {},
+                        std::uint32_t holes = 0);
 
  private:
   struct State;
@@ -53,7 +53,7 @@ class WordUnpacker {
   // False: this is no payload of `words` words; `to` and `sightings` are empty then. `sightings` may be null.
   bool unpack(std::string_view payload, std::uint64_t stream_at, std::vector<std::uint64_t>& to,
               std::vector<Sighting>* sightings);
-  // Of the payload unpacked last: words that were claimed and never written (0 where a record should begin).
+  // Of the payload unpacked last: words that were claimed and never written.
   std::uint64_t holes() const;
 
  private:
