@@ -142,6 +142,8 @@ void* help(void*) {
 
 void set_up() { single_threaded_word = static_cast<const volatile char*>(dlsym(RTLD_DEFAULT, "__libc_single_threaded")); }
 
+bool is_single_threaded() { return single_threaded_word && *single_threaded_word; }
+
 void start_helper_if_useful() {
   Recorder& r = *recorder;
   const bool has_threads = r.threads.threads_alive_bound() >= 2 || (single_threaded_word && !*single_threaded_word);

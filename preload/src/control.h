@@ -15,6 +15,8 @@ namespace heapspy::control {
 void set_up();
 // At a thread's first event and at upkeep, where pthread_create may be called.
 void start_helper_if_useful();
+// True where the process never had a second thread (false too where glibc does not say).
+bool is_single_threaded();
 // A thread that has allocated serves what was asked, where there is no helper. Outside every recorder lock.
 void serve_if_asked();
 // What the helper can be asked for.

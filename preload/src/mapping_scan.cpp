@@ -135,12 +135,12 @@ bool is_small(const TaggedPayload& payload, uint64_t from) {
 }
 
 void count_pages(Pagemap& pagemap, MappingRecord& mapping) {
-  for (uint64_t page = mapping.start / 4096; page < mapping.end / 4096; page++) {
-    const uint64_t entry = pagemap.entry(page);
-    mapping.rss_bytes += Pagemap::present(entry) ? 4096 : 0;
-    mapping.anonymous_bytes += Pagemap::present(entry) && !Pagemap::of_file(entry) ? 4096 : 0;
-    mapping.swap_bytes += Pagemap::swapped(entry) ? 4096 : 0;
-  }
+  pagemap.for_each_run(mapping.start / 4096, mapping.end / 4096, [&](const Pagemap::Run& run) {
+    const uint64_t bytes = (run.end - run.first) * 4096;
+    mapping.rss_bytes += run.present ? bytes : 0;
+    mapping.anonymous_bytes += run.present && !run.of_file ? bytes : 0;
+    mapping.swap_bytes += run.swapped ? bytes : 0;
+  });
 }
 
 uint64_t count_all_pages(Pagemap& pagemap, TaggedPayload& payload, uint64_t from) {
@@ -163,7 +163,7 @@ uint64_t append_mappings(Pagemap& pagemap, TaggedPayload& payload) {
   const uint64_t from = payload.bytes();
   if (pagemap.ok()) {
     scan_file("/proc/self/maps", payload);
-    if (is_small(payload, from)) return count_all_pages(pagemap, payload, from);
+    if (is_small(payload, from)) return pagemap.remember_all(), count_all_pages(pagemap, payload, from);
     payload.cut(from);
   }
   return scan_file("/proc/self/smaps", payload);

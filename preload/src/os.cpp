@@ -86,6 +86,26 @@ long pread(int fd, void* to, size_t bytes, uint64_t at) {
 long write(int fd, const void* from, size_t bytes) {
   return again_if_interrupted([&] { return call(SYS_write, fd, word(from), word(bytes)); });
 }
+long scan_pagemap(int pagemap, uint64_t start, uint64_t end, PageRun* to, uint64_t room) {
+  struct {  // struct pm_scan_arg
+    uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages, category_inverted, category_mask, category_anyof_mask,
+        return_mask;
+  } request = {sizeof request,
+               0,
+               start,
+               end,
+               0,
+               reinterpret_cast<uint64_t>(to),
+               room,
+               0,
+               0,
+               0,
+               kPagePresent | kPageSwapped,
+               kPagePresent | kPageSwapped | kPageOfFile};
+  static_assert(sizeof request == 96);
+  constexpr uint64_t kPagemapScan = 0xc0606610;  // _IOWR('f', 16, struct pm_scan_arg)
+  return call(SYS_ioctl, pagemap, word(kPagemapScan), word(&request));
+}
 long pwrite(int fd, const void* from, size_t bytes, uint64_t at) {
   return again_if_interrupted([&] { return call(SYS_pwrite64, fd, word(from), word(bytes), word(at)); });
 }

@@ -21,6 +21,12 @@ long pread(int fd, void* to, size_t bytes, uint64_t at);
 long write(int fd, const void* from, size_t bytes);
 // Raises no signal that the program would get: neither SIGPIPE nor SIGXFSZ.
 bool write_quietly(int fd, const void* from, size_t bytes);
+// PAGEMAP_SCAN (linux/fs.h, Linux 6.7): runs of pages that are present or swapped. Returns how many, or -errno.
+struct PageRun {
+  uint64_t start, end, categories;
+};
+inline constexpr uint64_t kPageOfFile = 1 << 2, kPagePresent = 1 << 3, kPageSwapped = 1 << 4;
+long scan_pagemap(int pagemap, uint64_t start, uint64_t end, PageRun* to, uint64_t room);
 long pwrite(int fd, const void* from, size_t bytes, uint64_t at);
 long pwritev(int fd, const iovec* parts, int count, uint64_t at);
 long fstat(int fd, struct stat* to);

@@ -1,39 +1,84 @@
-// /proc/self/pagemap, a window at a time. Bits of an entry: Documentation/admin-guide/mm/pagemap.rst.
+// Which pages are in RAM, from /proc/self/pagemap: all at once where the kernel can (PAGEMAP_SCAN, Linux 6.7), else entry by
+// entry. Documentation/admin-guide/mm/pagemap.rst.
 #pragma once
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "os.h"
 
 namespace heapspy {
 
-// One at a time: the window is not on the stack, which may be small.
+// One at a time: its buffers are not on the stack, which may be small.
 class Pagemap {
  public:
+  struct Run {  // of neighbouring pages of one kind; page numbers are address / 4096
+    uint64_t first, end;
+    bool present, swapped, of_file;
+  };
+
   Pagemap() : file_(os::open("/proc/self/pagemap", O_RDONLY)) {}
   bool ok() const { return file_.ok(); }
 
-  // The entry of a page (address / 4096); 0 where it cannot be read.
-  uint64_t entry(uint64_t page) {
-    if (page - first_ >= count_) load(page);
-    return page - first_ < count_ ? window_[page - first_] : 0;
+  // Remembers the pages of all addresses, if they are few runs: every later look is at this one moment, and costs no call.
+  void remember_all() {
+    constexpr uint64_t kUserSpaceEnd = (1ull << 47) - 4096;
+    const long runs = os::scan_pagemap(file_.fd(), 0, kUserSpaceEnd, remembered_, kMostRuns);
+    if (runs >= 0 && runs < kMostRuns) runs_ = runs;
   }
-  static bool present(uint64_t entry) { return entry >> 63 & 1; }
-  static bool swapped(uint64_t entry) { return entry >> 62 & 1; }
-  static bool of_file(uint64_t entry) { return entry >> 61 & 1; }
+
+  // The runs of pages within [first, end) that are in RAM or swap, in order.
+  template <class Visit>
+  void for_each_run(uint64_t first, uint64_t end, Visit visit) {
+    if (runs_ < 0) return for_each_page(first, end, visit);
+    for (long i = first_run_after(first); i < runs_ && remembered_[i].start / 4096 < end; i++) {
+      const os::PageRun& run = remembered_[i];
+      visit(Run{std::max(run.start / 4096, first), std::min(run.end / 4096, end), (run.categories & os::kPagePresent) != 0,
+                (run.categories & os::kPageSwapped) != 0, (run.categories & os::kPageOfFile) != 0});
+    }
+  }
 
  private:
-  void load(uint64_t page) {
-    const long got = os::pread(file_.fd(), window_, sizeof window_, page * 8);
-    first_ = page;
-    count_ = got > 0 ? static_cast<uint64_t>(got) / 8 : 0;
+  static constexpr long kMostRuns = 512;
+
+  long first_run_after(uint64_t page) const {
+    long low = 0, high = runs_;
+    while (low < high) {
+      const long middle = (low + high) / 2;
+      if (remembered_[middle].end / 4096 <= page)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low;
+  }
+
+  template <class Visit>
+  void for_each_page(uint64_t first, uint64_t end, Visit visit) {
+    for (uint64_t page = first; page < end; page++) {
+      const uint64_t bits = entry(page);
+      const Run run = {page, page + 1, (bits >> 63 & 1) != 0, (bits >> 62 & 1) != 0, (bits >> 61 & 1) != 0};
+      if (run.present || run.swapped) visit(run);
+    }
+  }
+
+  // 0 where it cannot be read.
+  uint64_t entry(uint64_t page) {
+    if (page - first_ >= count_) {
+      const long got = os::pread(file_.fd(), window_, sizeof window_, page * 8);
+      first_ = page;
+      count_ = got > 0 ? static_cast<uint64_t>(got) / 8 : 0;
+    }
+    return page - first_ < count_ ? window_[page - first_] : 0;
   }
 
   os::File file_;
+  long runs_ = -1;  // not remembered
   uint64_t first_ = 0;
   uint64_t count_ = 0;
   static inline uint64_t window_[512];
+  static inline os::PageRun remembered_[kMostRuns];
 };
 
 }  // namespace heapspy

@@ -138,7 +138,7 @@ uint64_t rss_bytes() {
   return pages * 4096;
 }
 
-void append_to(TraceFile& file) {
+void begin(TraceFile& file) {
   constexpr size_t kRoom = 512 << 10;
   static char first[8 << 10];
   TaggedPayload payload(first, sizeof first, kRoom);
@@ -163,7 +163,7 @@ void append_to(TraceFile& file) {
   text(ProcessTag::trace_path, file.path());
   ChunkHeader chunk{};
   chunk.kind = ChunkKind::process;
-  file.append(chunk, {payload.data(), payload.bytes()});
+  file.begin_with(chunk, {payload.data(), payload.bytes()});
 }
 
 }  // namespace heapspy::process_facts

@@ -25,6 +25,7 @@ void trace_path(char* to, size_t room, uint64_t start_realtime_ns);
 // RSS now, from /proc/self/statm; 0 where that cannot be read. Allocates nothing.
 uint64_t rss_bytes();
 
-void append_to(TraceFile& file);
+// Writes the `process` chunk, the first of the file.
+void begin(TraceFile& file);
 
 }  // namespace heapspy::process_facts

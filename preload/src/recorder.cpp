@@ -156,7 +156,7 @@ bool begin_trace(bool forked) {
   if (options.mode == Mode::ring) header.ring_bytes = options.ring_bytes;
   parent_start_realtime_ns = realtime;
   r.alive = 1;
-  process_facts::append_to(r.file);
+  process_facts::begin(r.file);
   r.next_upkeep_tick.store(r.clock.now() + kUpkeepNs / 2, std::memory_order_relaxed);
   note_clocks();
   message::recording_to(path);

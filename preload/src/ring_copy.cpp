@@ -17,7 +17,7 @@ namespace {
 // A trigger that never ends must not fill the disk.
 constexpr uint32_t kMostCopies = 16;
 
-TraceFile copy;  // under the recorder's copy_lock
+constinit TraceFile copy;  // under the recorder's copy_lock
 char path[kMaxPath];
 
 void name_copy(uint32_t number) {
@@ -66,6 +66,7 @@ bool write_copy(Trigger why) {
   FileHeader& header = copy.header();
   const uint64_t begins_at = header.append_at;
   header = live;
+  header.header_bytes = kPageBytes;
   header.append_at = begins_at;
   header.stop = header.stop_errno = 0;
   header.failed_appends = 0;
@@ -75,7 +76,7 @@ bool write_copy(Trigger why) {
   header.control = {};
   note_clocks();
   header.pairs[1] = live.pairs[1];
-  process_facts::append_to(copy);
+  process_facts::begin(copy);
   auto* words = static_cast<uint64_t*>(os::map_anonymous(kRingWords * 8));
   if (words) {
     recorder->threads.for_each_slot([&](const Slot& slot) { copy_ring(slot, words); });

@@ -55,8 +55,11 @@ void add_residency(TaggedPayload& payload, Pagemap& pagemap, const MappingRecord
   if (!payload.append(&record, sizeof record) || record.kind != Residency::bitmap) return;
   auto* bitmap = reinterpret_cast<uint64_t*>(payload.extend(record.bitmap_words * 8));
   if (!bitmap) return;
-  for (uint64_t page = 0; page < record.pages; page++)
-    bitmap[page / 64] |= static_cast<uint64_t>(Pagemap::present(pagemap.entry(mapping.start / 4096 + page))) << (page % 64);
+  const uint64_t first = mapping.start / 4096;
+  pagemap.for_each_run(first, mapping.end / 4096, [&](const Pagemap::Run& run) {
+    if (!run.present) return;
+    for (uint64_t page = run.first - first; page < run.end - first; page++) bitmap[page / 64] |= 1ull << (page % 64);
+  });
 }
 
 // Memory of this process that another thread may be unmapping: never by a plain load.
@@ -97,6 +100,13 @@ void add_heaps_in(TaggedPayload& payload, const MappingRecord& mapping, ArenaLay
 }
 
 void add_thread_names(TaggedPayload& payload) {
+  if (control::is_single_threaded()) {
+    ThreadRecord record{};
+    record.tid = static_cast<uint32_t>(os::tid());
+    os::thread_name(record.name);
+    payload.append(&record, sizeof record);
+    return;
+  }
   os::File folder(os::open("/proc/self/task", O_RDONLY | O_DIRECTORY));
   if (!folder.ok()) return;
   char* entries = scratch.folder_entries;
@@ -196,11 +206,11 @@ bool write_picture(SnapshotReason reason, TaggedPayload& payload) {
   payload.begin(static_cast<uint32_t>(SnapshotTag::threads));
   add_thread_names(payload);
   payload.end();
+  // A small process's page tables and cgroup say nothing about it, and these files cost as much as all the rest.
+  if (stored_info()->rss_bytes < kLeastPeak) return true;
   payload.begin(static_cast<uint32_t>(SnapshotTag::status_text));
   payload.append_file("/proc/self/status", 4096, 8192);
   payload.end();
-  // A small process's cgroup says nothing about it, and four files of cgroupfs cost as much as all the rest.
-  if (stored_info()->rss_bytes < kLeastPeak) return true;
   payload.begin(static_cast<uint32_t>(SnapshotTag::cgroup_text));
   add_cgroup(payload);
   payload.end();

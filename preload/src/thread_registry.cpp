@@ -293,7 +293,8 @@ void ThreadRegistry::reclaim_gone_threads(bool all) {
 
 bool ThreadRegistry::flush(ThreadState& thread) {
   if (!thread.slot->small) {
-    const uint64_t full = std::atomic_ref<uint64_t>(thread.slot->header->appended).load(std::memory_order_relaxed) + kAppendWords;
+    const uint64_t full =
+        std::atomic_ref<uint64_t>(thread.slot->header->appended).load(std::memory_order_relaxed) + kAppendWords;
     return append_up_to(thread, full < thread.position() ? full : thread.position());
   }
   const bool all = append_up_to(thread, thread.position());

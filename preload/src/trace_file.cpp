@@ -139,6 +139,21 @@ void TraceFile::failed(Stop stop, long error) {
   message::recording_stopped(path_, words_of(stop));
 }
 
+bool TraceFile::begin_with(ChunkHeader& header, Part payload) {
+  static_assert(sizeof(FileHeader) % kChunkAlignment == 0);
+  if (sizeof *header_ + sizeof header + payload.bytes > kPageBytes) return append(header, payload);
+  header.magic = kChunkMagic;
+  header.version = 1;
+  header.payload_bytes = payload.bytes;
+  header.payload_checksum = checksum(payload.data, payload.bytes);
+  seal(header);
+  char* at = reinterpret_cast<char*>(header_ + 1);
+  __builtin_memcpy(at + sizeof header, payload.data, payload.bytes);
+  __builtin_memcpy(at, &header, sizeof header);
+  header_->header_bytes = sizeof *header_;
+  return true;
+}
+
 bool TraceFile::append(ChunkHeader& header, Part payload, Part more) {
   const uint64_t bytes = payload.bytes + more.bytes;
   const uint64_t whole = sizeof header + bytes;

@@ -22,14 +22,17 @@ void begin_mapped_chunk(char* at, format::ChunkKind kind, uint64_t bytes);
 
 class TraceFile {
  public:
-  // Makes the file (O_EXCL, 0600) with room for a first segment of `first_segment_bytes`, and maps both. On failure says so in
-  // one message and returns false.
-  bool create(const char* path, uint64_t first_segment_bytes);
-  char* first_segment() { return reinterpret_cast<char*>(header_) + format::kPageBytes; }
   struct Part {
     const void* data;
     uint64_t bytes;  // a multiple of 8; of 32 where another part follows
   };
+
+  // Makes the file (O_EXCL, 0600) with room for a first segment of `first_segment_bytes`, and maps both. On failure says so in
+  // one message and returns false.
+  bool create(const char* path, uint64_t first_segment_bytes);
+  char* first_segment() { return reinterpret_cast<char*>(header_) + format::kPageBytes; }
+  // The chunk that comes first: in what the header leaves of its page, which is mapped already; appended where it does not fit.
+  bool begin_with(format::ChunkHeader& header, Part payload);
   // Appends a sealed chunk, whose payload is the two parts in a row. `header` needs kind, thread, tid, stream_at and
   // first_tick. False: nothing of it counts, and the file's header says why.
   bool append(format::ChunkHeader& header, Part payload, Part more = {nullptr, 0});
@@ -52,7 +55,7 @@ class TraceFile {
   format::FileHeader* header_ = nullptr;
   uint64_t device_ = 0;
   uint64_t inode_ = 0;
-  char path_[kMaxPath];
+  char path_[kMaxPath] = {};
 };
 
 }  // namespace heapspy
