@@ -2,6 +2,9 @@
 // kMarksKept are kept and the others counted.
 #pragma once
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analyzer/trace/event.h"
@@ -17,13 +20,20 @@ class Marks final : public trace::Observer {
   std::uint64_t left_out() const { return left_out_; }
 
   void marked(trace::ThreadId thread, std::string_view text, trace::Tick tick) override {
+    keep({tick, thread, std::string(text)});
+  }
+  void recording_switched(trace::ThreadId thread, bool on, trace::Tick tick) override {
+    keep({tick, thread, "", on ? trace::Mark::Kind::resumed : trace::Mark::Kind::paused});
+  }
+
+ private:
+  void keep(trace::Mark mark) {
     if (kept_.size() < kMarksKept)
-      kept_.push_back({tick, thread, std::string(text)});
+      kept_.push_back(std::move(mark));
     else
       left_out_++;
   }
 
- private:
   std::vector<trace::Mark> kept_;
   std::uint64_t left_out_ = 0;
 };

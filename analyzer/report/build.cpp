@@ -312,7 +312,10 @@ findings::Facts facts_of(const Report& report, const Figures& figures, const Mom
 
 void add_marks(Report& report, const Figures& figures, const Reader& reader) {
   const auto add = [&](const trace::Mark& mark) {
-    report.marks.push_back({reader.clock().seconds(mark.tick), mark.text, std::nullopt});
+    const char* kind = mark.kind == trace::Mark::Kind::named    ? "mark"
+                       : mark.kind == trace::Mark::Kind::paused ? "paused"
+                                                                : "resumed";
+    report.marks.push_back({reader.clock().seconds(mark.tick), kind, mark.text, std::nullopt});
     if (mark.thread != trace::ThreadId::none) report.marks.back().thread = index(mark.thread);
   };
   for (const trace::Mark& mark : figures.marks) add(mark);

@@ -67,6 +67,11 @@ Lines loss_lines(const Report& report) {
     add(fmt::format("Damaged: {} in the trace; the first at byte {}: {}.",
                     findings::plural_text(trace.damage.size() + trace.damage_left_out, "place", "places"),
                     trace.damage[0].offset, fit(printable(trace.damage[0].reason), 200)));
+  const auto pauses = static_cast<std::uint64_t>(
+      std::count_if(report.marks.begin(), report.marks.end(), [](const MarkReport& mark) { return mark.kind == "paused"; }));
+  if (pauses > 0)
+    add(fmt::format("The program paused recording {} (see Marks); what happened meanwhile is not in the trace.",
+                    findings::plural_text(pauses, "time", "times")));
   if (report.totals.unknown_frees.value_or(0) > 0)
     add(fmt::format("{} of blocks whose allocation the trace does not hold.",
                     findings::plural_text(*report.totals.unknown_frees, "free", "frees")));

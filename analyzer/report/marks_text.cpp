@@ -12,9 +12,10 @@ Lines mark_lines(const Report& report, const Screen& screen, std::size_t top) {
   for (std::size_t i = 0; i < report.marks.size() && i < top; i++) {
     const MarkReport& mark = report.marks[i];
     const ThreadReport* thread = mark.thread ? thread_with_id(report, *mark.thread) : nullptr;
-    lines.push_back(fit(fmt::format("  {:.3f} s  {}{}", mark.time_s, printable(mark.text),
-                                    thread != nullptr ? "  (" + printable(thread->name) + ")" : ""),
-                        kWidth));
+    const std::string text = mark.kind == "mark" ? printable(mark.text) : "recording " + mark.kind;
+    lines.push_back(
+        fit(fmt::format("  {:.3f} s  {}{}", mark.time_s, text, thread != nullptr ? "  (" + printable(thread->name) + ")" : ""),
+            kWidth));
   }
   const std::uint64_t more = report.marks.size() - (lines.size() - 1) + report.marks_left_out;
   if (more > 0) lines.push_back(fmt::format("  and {} more", findings::count_text(more)));

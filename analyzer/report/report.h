@@ -136,9 +136,10 @@ struct PointReport {
   Bytes live_bytes, system_bytes, rss_bytes, pinned_bytes;
 };
 
-// A named moment: heapspy_mark() or `heapspy mark`.
+// A named moment: heapspy_mark() or `heapspy mark`; or that recording was paused or went on (heapspy_stop, heapspy_start).
 struct MarkReport {
   double time_s = 0;
+  std::string kind;  // "mark", "paused", "resumed"
   std::string text;
   std::optional<std::uint32_t> thread;  // id; nullopt: from outside
 };

@@ -177,7 +177,7 @@ Json report_json(const Report& report) {
             {"pinned_bytes", maybe(point.pinned_bytes)}};
   });
   json["marks"] = list_json(report.marks, [](const MarkReport& mark) -> Json {
-    return {{"time_s", mark.time_s}, {"text", mark.text}, {"thread", maybe(mark.thread)}};
+    return {{"time_s", mark.time_s}, {"kind", mark.kind}, {"text", mark.text}, {"thread", maybe(mark.thread)}};
   });
   json["marks_left_out"] = report.marks_left_out;
   json["sites"] = Json::array();  // no call stacks are recorded yet

@@ -73,6 +73,8 @@ class Observer {
   virtual void thread_named(ThreadId, std::string_view /*name*/, Tick) {}
   virtual void thread_ended(ThreadId, Tick) {}
   virtual void marked(ThreadId, std::string_view /*text*/, Tick) {}
+  // The program paused recording, or went on (heapspy_stop, heapspy_start): what happened in between is not in the trace.
+  virtual void recording_switched(ThreadId, bool /*on*/, Tick) {}
   virtual void snapshot_taken(const Snapshot&) {}
 };
 

@@ -54,9 +54,11 @@ struct ProcessInfo {
 
 // A named moment. `thread`: none where it came from outside (`heapspy mark`).
 struct Mark {
+  enum class Kind : std::uint8_t { named, paused, resumed };  // heapspy_stop() and heapspy_start() leave one too, without text
   Tick tick = 0;
   ThreadId thread = ThreadId::none;
   std::string text;
+  Kind kind = Kind::named;
 };
 
 // One thread's words, in its order. Pieces come from chunks and, last, from the staging ring; `gap` before a piece

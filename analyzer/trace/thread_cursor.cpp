@@ -343,7 +343,9 @@ void ThreadCursor::decode_long(Batch& batch, const std::uint64_t* from, std::siz
       event.act = Act::thread_end;
       batch.events.push_back(event);
       return;
-    case Kind::mark: return with_text(Act::mark);
+    case Kind::mark:
+    case Kind::paused:
+    case Kind::resumed: event.detail = static_cast<std::uint8_t>(record.kind); return with_text(Act::mark);
     default: return;  // a kind that this program does not know, or a stamp that decode() took as one: nothing to tell
   }
 }

@@ -28,7 +28,7 @@ enum class Act : std::uint8_t {
   thread_start,  // address: stack; size: tid; text
   thread_name,   // size: tid of the named thread; text
   thread_end,
-  mark,  // text
+  mark,  // text; detail: the Kind, mark or paused or resumed
 };
 
 struct Event {

@@ -306,7 +306,11 @@ struct Timeline::State {
           if (named != ThreadId::none) observer->thread_named(named, text, now);
           break;
         case Act::thread_end: observer->thread_ended(lane.thread, now); break;
-        default: observer->marked(lane.thread, text, now);
+        default:
+          if (event.detail == static_cast<std::uint8_t>(format::Kind::mark))
+            observer->marked(lane.thread, text, now);
+          else
+            observer->recording_switched(lane.thread, event.detail == static_cast<std::uint8_t>(format::Kind::resumed), now);
       }
   }
 

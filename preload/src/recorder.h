@@ -20,6 +20,8 @@ struct Recorder {
   ThreadRegistry threads;
   Lock snapshot_lock;
   Lock copy_lock;
+  Lock pause_lock;
+  bool paused;                              // by the program (heapspy_stop)
   std::atomic<uint64_t> next_upkeep_tick;   // when RSS is looked at again
   std::atomic<uint64_t> highest_rss_bytes;  // of the last snapshot at a peak
   std::atomic<uint64_t> last_snapshot_end;  // ticks

@@ -56,7 +56,7 @@ TEST(Snapshots, APeakIsSeenWithin5PerCent) {
   ASSERT_TRUE(report.rss_at_end.total_bytes.has_value());
   EXPECT_EQ(sum(report.rss_at_end), *report.rss_at_end.total_bytes);
   EXPECT_LT(*report.rss_at_end.total_bytes, *report.rss.total_bytes / 2);
-  EXPECT_EQ(report.totals.peak_live_bytes / 1'000'000, 200u);
+  EXPECT_EQ(report.totals.peak_live_bytes.value() / 1'000'000, 200u);
 }
 
 TEST(Snapshots, OfTheRecorderItselfStayUnder32MiB) {

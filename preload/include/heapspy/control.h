@@ -18,6 +18,11 @@ __attribute__((weak)) void heapspy_mark(const char* text);
 /* A residency snapshot: where RSS is now. In mode ring also a copy of the newest events. */
 __attribute__((weak)) void heapspy_snapshot(void);
 
+/* Recording off and on again. Calls of the allocator that come in between are not in the trace, and it says so: blocks that
+ * were freed meanwhile seem alive until their address is given out again. Nothing where recording is off already, or on. */
+__attribute__((weak)) void heapspy_stop(void);
+__attribute__((weak)) void heapspy_start(void);
+
 #ifdef __cplusplus
 }
 #endif
@@ -40,6 +45,8 @@ __attribute__((weak)) void heapspy_snapshot(void);
 #endif
 
 #define heapspy_mark(text) HEAPSPY_IF_LOADED(heapspy_mark, (text))
+#define heapspy_stop() HEAPSPY_IF_LOADED(heapspy_stop, ())
+#define heapspy_start() HEAPSPY_IF_LOADED(heapspy_start, ())
 #define heapspy_snapshot() HEAPSPY_IF_LOADED(heapspy_snapshot, ())
 
 #endif
