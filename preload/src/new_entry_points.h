@@ -55,7 +55,7 @@ struct NewEntryPoints {
   static void* symbol(size_t bytes) {                                                                                  \
     auto& form = new_forms.symbol;                                                                                     \
     auto& nothrow = new_forms.nothrow_symbol;                                                                          \
-    if constexpr (kPassesOn)                                                                                           \
+    if (kPassesOn && !form.plain())                                                                                    \
       if (auto* next = form.any()) return next(bytes);                                                                 \
     if (form.plain()) {                                                                                                \
       void* block = plain_new(bytes);                                                                                  \
@@ -68,7 +68,7 @@ struct NewEntryPoints {
   }                                                                                                                    \
   static void* nothrow_symbol(size_t bytes, const void* tag) {                                                         \
     auto& form = new_forms.nothrow_symbol;                                                                             \
-    if constexpr (kPassesOn)                                                                                           \
+    if (kPassesOn && !form.plain())                                                                                    \
       if (auto* next = form.any()) return next(bytes, tag);                                                            \
     if (form.plain()) {                                                                                                \
       void* block = plain_new(bytes);                                                                                  \
@@ -85,7 +85,7 @@ struct NewEntryPoints {
   static void* symbol(size_t bytes, size_t alignment) {                                                          \
     auto& form = new_forms.symbol;                                                                               \
     auto& nothrow = new_forms.nothrow_symbol;                                                                    \
-    if constexpr (kPassesOn)                                                                                     \
+    if (kPassesOn && !form.plain())                                                                              \
       if (auto* next = form.any()) return next(bytes, alignment);                                                \
     if (form.plain()) {                                                                                          \
       void* block = plain_aligned_new(bytes, alignment);                                                         \
@@ -99,7 +99,7 @@ struct NewEntryPoints {
   }                                                                                                              \
   static void* nothrow_symbol(size_t bytes, size_t alignment, const void* tag) {                                 \
     auto& form = new_forms.nothrow_symbol;                                                                       \
-    if constexpr (kPassesOn)                                                                                     \
+    if (kPassesOn && !form.plain())                                                                              \
       if (auto* next = form.any()) return next(bytes, alignment, tag);                                           \
     if (form.plain()) {                                                                                          \
       if (void* block = plain_aligned_new(bytes, alignment)) return record_aligned_new(block, bytes, alignment); \
@@ -116,7 +116,7 @@ struct NewEntryPoints {
   static void delete_symbol parameters {                                                                          \
     auto& form = new_forms.delete_symbol;                                                                         \
     if (HEAPSPY_UNLIKELY(!block || bootstrap::owns(block))) return;                                               \
-    if constexpr (kPassesOn)                                                                                      \
+    if (kPassesOn && !form.plain())                                                                               \
       if (auto* next = form.any()) return next arguments;                                                         \
     if (form.plain()) return Log::release_and_free(format::Release::operator_delete, block, next_allocator.free); \
     if (form.provider() == Provider::front) return form.real() arguments;                                         \
