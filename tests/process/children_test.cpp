@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "analyzer/report/build.h"
+#include "analyzer/report/merged_build.h"
 #include "tests/process/recording.h"
 
 namespace heapspy::test {
@@ -98,6 +99,28 @@ TEST(Children, OfAPreforkServerFreeWhatTheyInherited) {
     EXPECT_EQ(child.process.end, "exit");
   }
   EXPECT_EQ(children, 4);
+
+  // With the parent's trace at hand it is known what they were.
+  const report::MergedReport family = report::build_merged(run.traces(), "family");
+  ASSERT_EQ(family.processes.size(), 5u);
+  EXPECT_EQ(family.totals.unknown_frees, 0u);
+  EXPECT_EQ(family.totals.inherited_frees, 1600u);
+  for (std::size_t i = 1; i < family.processes.size(); i++) {
+    SCOPED_TRACE(family.processes[i].pid);
+    EXPECT_EQ(family.processes[i].parent_pid, static_cast<std::uint32_t>(run.pid()));
+    ASSERT_TRUE(family.processes[i].inherited);
+    const report::InheritedReport& inherited = *family.processes[i].inherited;
+    EXPECT_EQ(inherited.frees, 400u);
+    EXPECT_EQ(inherited.bytes_freed, 400u * 200);
+    EXPECT_EQ(inherited.reallocations, 50u);
+    EXPECT_EQ(inherited.unmatched_frees, 0u);
+    EXPECT_EQ(inherited.blocks_at_fork - inherited.live_blocks, 450u);
+    EXPECT_EQ(inherited.bytes_at_fork - inherited.live_bytes, 450u * 200);
+    EXPECT_GE(inherited.live_bytes, 550u * 200);
+    ASSERT_EQ(inherited.threads.size(), 1u);
+    EXPECT_EQ(inherited.threads[0].pid, static_cast<std::uint32_t>(run.pid()));
+    EXPECT_EQ(inherited.threads[0].name, "prefork");
+  }
 }
 
 TEST(Children, WriteTracesOfTheirOwnHoweverTheyCame) {
