@@ -50,32 +50,35 @@ struct NewEntryPoints {
     return Log::aligned_allocation(format::Origin::operator_new_aligned, log2_of(alignment), block, bytes);
   }
 
-// Expanded once per form: symbol, its nothrow partner, more parameters.
+// Expanded once per form: symbol, its nothrow partner, more parameters. Each is a fast path for `plain`, and a cold rest.
 #define HEAPSPY_NEW(symbol, nothrow_symbol)                                                                            \
   static void* symbol(size_t bytes) {                                                                                  \
+    if (new_forms.symbol.is_plain()) {                                                                                 \
+      void* block = plain_new(bytes);                                                                                  \
+      return __builtin_expect(block != nullptr, 1) ? record_new(block, bytes) : new_forms.symbol.real()(bytes);        \
+    }                                                                                                                  \
+    return symbol##_rarely(bytes);                                                                                     \
+  }                                                                                                                    \
+  HEAPSPY_COLD static void* symbol##_rarely(size_t bytes) {                                                            \
     auto& form = new_forms.symbol;                                                                                     \
     auto& nothrow = new_forms.nothrow_symbol;                                                                          \
-    if (kPassesOn && !form.plain())                                                                                    \
-      if (auto* next = form.any()) return next(bytes);                                                                 \
     if (form.plain()) {                                                                                                \
       void* block = plain_new(bytes);                                                                                  \
-      return __builtin_expect(block != nullptr, 1) ? record_new(block, bytes) : form.real()(bytes);                    \
+      return block ? record_new(block, bytes) : form.real()(bytes);                                                    \
     }                                                                                                                  \
-    if (form.provider() == Provider::front) return form.real()(bytes);                                                 \
+    if (kPassesOn || form.provider() == Provider::front) return form.real()(bytes);                                    \
     if (!nothrow.plain())                                                                                              \
       if (void* block = guarded([&] { return nothrow.next()(bytes, &kNothrowTag); })) return record_new(block, bytes); \
     return form.next()(bytes);                                                                                         \
   }                                                                                                                    \
   static void* nothrow_symbol(size_t bytes, const void* tag) {                                                         \
     auto& form = new_forms.nothrow_symbol;                                                                             \
-    if (kPassesOn && !form.plain())                                                                                    \
-      if (auto* next = form.any()) return next(bytes, tag);                                                            \
     if (form.plain()) {                                                                                                \
       void* block = plain_new(bytes);                                                                                  \
       if (__builtin_expect(block != nullptr, 1)) return record_new(block, bytes);                                      \
       return form.real() ? form.next()(bytes, tag) : nullptr;                                                          \
     }                                                                                                                  \
-    if (form.provider() == Provider::front) return form.real()(bytes, tag);                                            \
+    if (kPassesOn || form.provider() == Provider::front) return form.real()(bytes, tag);                               \
     return record_new(guarded([&] { return form.next()(bytes, tag); }), bytes);                                        \
   }
   HEAPSPY_NEW(_Znwm, _ZnwmRKSt9nothrow_t)
@@ -85,13 +88,11 @@ struct NewEntryPoints {
   static void* symbol(size_t bytes, size_t alignment) {                                                          \
     auto& form = new_forms.symbol;                                                                               \
     auto& nothrow = new_forms.nothrow_symbol;                                                                    \
-    if (kPassesOn && !form.plain())                                                                              \
-      if (auto* next = form.any()) return next(bytes, alignment);                                                \
     if (form.plain()) {                                                                                          \
       void* block = plain_aligned_new(bytes, alignment);                                                         \
       return block ? record_aligned_new(block, bytes, alignment) : form.real()(bytes, alignment);                \
     }                                                                                                            \
-    if (form.provider() == Provider::front) return form.real()(bytes, alignment);                                \
+    if (kPassesOn || form.provider() == Provider::front) return form.real()(bytes, alignment);                   \
     if (!nothrow.plain())                                                                                        \
       if (void* block = guarded([&] { return nothrow.next()(bytes, alignment, &kNothrowTag); }))                 \
         return record_aligned_new(block, bytes, alignment);                                                      \
@@ -99,13 +100,11 @@ struct NewEntryPoints {
   }                                                                                                              \
   static void* nothrow_symbol(size_t bytes, size_t alignment, const void* tag) {                                 \
     auto& form = new_forms.nothrow_symbol;                                                                       \
-    if (kPassesOn && !form.plain())                                                                              \
-      if (auto* next = form.any()) return next(bytes, alignment, tag);                                           \
     if (form.plain()) {                                                                                          \
       if (void* block = plain_aligned_new(bytes, alignment)) return record_aligned_new(block, bytes, alignment); \
       return form.real() ? form.next()(bytes, alignment, tag) : nullptr;                                         \
     }                                                                                                            \
-    if (form.provider() == Provider::front) return form.real()(bytes, alignment, tag);                           \
+    if (kPassesOn || form.provider() == Provider::front) return form.real()(bytes, alignment, tag);              \
     return record_aligned_new(guarded([&] { return form.next()(bytes, alignment, tag); }), bytes, alignment);    \
   }
   HEAPSPY_ALIGNED_NEW(_ZnwmSt11align_val_t, _ZnwmSt11align_val_tRKSt9nothrow_t)
@@ -114,15 +113,19 @@ struct NewEntryPoints {
 // Recorded before the real call, like free. Plain: libstdc++'s are all free (del_op*.cc).
 #define HEAPSPY_DELETE(delete_symbol, parameters, arguments)                                                      \
   static void delete_symbol parameters {                                                                          \
-    auto& form = new_forms.delete_symbol;                                                                         \
     if (HEAPSPY_UNLIKELY(!block || bootstrap::owns(block))) return;                                               \
-    if (kPassesOn && !form.plain())                                                                               \
-      if (auto* next = form.any()) return next arguments;                                                         \
+    if (new_forms.delete_symbol.is_plain())                                                                       \
+      return Log::release_and_free(format::Release::operator_delete, block, next_allocator.free);                 \
+    delete_symbol##_rarely arguments;                                                                             \
+  }                                                                                                               \
+  HEAPSPY_COLD static void delete_symbol##_rarely parameters {                                                    \
+    auto& form = new_forms.delete_symbol;                                                                         \
     if (form.plain()) return Log::release_and_free(format::Release::operator_delete, block, next_allocator.free); \
-    if (form.provider() == Provider::front) return form.real() arguments;                                         \
+    if (kPassesOn || form.provider() == Provider::front) return form.real() arguments;                            \
     Log::release_and_free(format::Release::operator_delete, block, [](void*) {});                                 \
     guarded([&] { form.next() arguments; });                                                                      \
   }
+
   HEAPSPY_DELETE(_ZdlPv, (void* block), (block))
   HEAPSPY_DELETE(_ZdaPv, (void* block), (block))
   HEAPSPY_DELETE(_ZdlPvm, (void* block, size_t bytes), (block, bytes))

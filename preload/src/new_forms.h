@@ -12,6 +12,7 @@ class AnyForm {
  public:
   constexpr explicit AnyForm(const char* symbol) : symbol_(symbol) {}
   Provider provider() { return HEAPSPY_UNLIKELY(provider_ == Provider::unknown) ? resolve() : provider_; }
+  bool is_plain() const { return __builtin_expect(provider_ == Provider::plain, 1); }  // false too where not yet known
   bool plain() { return __builtin_expect(provider() == Provider::plain, 1); }
 
  protected:
@@ -31,7 +32,6 @@ struct Form : AnyForm {
   // Where the provider is special or front.
   Function next() const { return reinterpret_cast<Function>(next_); }
   Function real() { return reinterpret_cast<Function>(next_ ? next_ : find_real()); }
-  Function any() { return provider(), real(); }
 };
 
 struct NewForms {
