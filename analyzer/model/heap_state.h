@@ -41,6 +41,7 @@ class HeapState final : public trace::Observer {
   void released(const trace::Block&, trace::ThreadId by, trace::Release, trace::Tick) override;
   void resized(const trace::Block& before, const trace::Block& after, trace::ThreadId by, trace::Tick) override;
   void vanished(const trace::Block&, trace::Tick) override;
+  void lived_before(const trace::Block&, trace::ThreadId, trace::Release, trace::Tick) override {}
   void thread_started(trace::ThreadId, std::uint32_t tid, std::string_view name, std::uint64_t stack_address,
                       trace::Tick) override;
   void thread_ended(trace::ThreadId, trace::Tick) override;

@@ -56,6 +56,7 @@ class EndedLately final : public trace::Observer {
   void released(const trace::Block& block, trace::ThreadId, trace::Release, trace::Tick tick) override { note(block, tick); }
   void resized(const trace::Block& before, const trace::Block& after, trace::ThreadId, trace::Tick) override;
   void vanished(const trace::Block& block, trace::Tick tick) override { note(block, tick); }
+  void lived_before(const trace::Block&, trace::ThreadId, trace::Release, trace::Tick) override {}
   void inherited_release(const trace::Block& block, trace::ThreadId, trace::Release, trace::Tick tick) override {
     note(block, tick);
   }

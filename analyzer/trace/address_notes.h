@@ -42,7 +42,8 @@ struct AddressNotes {
   std::vector<Waiting> waiting;
   std::vector<Ending> debts;  // nobody has been told of these calls yet
   std::vector<Loan> loans;
-  bool empty() const { return waiting.empty() && debts.empty() && loans.empty(); }
+  std::vector<ThreadId> told;  // these threads' next free here was told with the allocation before it
+  bool empty() const { return waiting.empty() && debts.empty() && loans.empty() && told.empty(); }
 };
 
 // The calls that ended blocks last, by address; the newest drive out the old. Bounded: one that was driven out means a

@@ -85,6 +85,7 @@ BlockLives::Fit BlockLives::begin(const Event& event, const Caller& caller, Tick
   if (slot.live || slot.noted) [[unlikely]] {
     if (slot.noted && settle_debt(event, caller, block, slot, now)) return Fit::yes;
     if (slot.live && !force && !caller.alone) return Fit::needs_dead;
+    if (slot.live && event.act == Act::allocate && tell_before(slot, caller, block, now)) return Fit::yes;
     if (slot.live) end_early(slot, caller, now);
   }
   table_.begin_life(slot, block, caller.high);
@@ -135,6 +136,18 @@ bool BlockLives::settle_debt(const Event& event, const Caller& caller, const Blo
   for (Observer* observer : observers_) observer->reattributed(last.block, last.ending.by, owed.by);
   tell_begin(event, caller, block, now);
   tell_end(block, last.ending, now);
+  return true;
+}
+
+// True: the whole life of this block came before that of the one which lives there, and both its calls are told.
+bool BlockLives::tell_before(const LiveSlot& slot, const Caller& caller, const Block& block, Tick now) {
+  if (ThreadId{slot.thread} == caller.thread || slot.latest_birth() < caller.low) return false;
+  const Event* end = caller.cursor->next_on(block.address, 1);
+  if (!end || end->act != Act::release) return false;
+  LiveSlot& noted = table_.at(block.address);
+  notes(noted).told.push_back(caller.thread);
+  mend(noted);
+  for (Observer* observer : observers_) observer->lived_before(block, caller.thread, static_cast<Release>(end->detail), now);
   return true;
 }
 
@@ -193,7 +206,7 @@ void BlockLives::tell_begin(const Event& event, const Caller& caller, const Bloc
 BlockLives::Fit BlockLives::end(const Event& event, const Caller& caller, Tick now, bool force) {
   LiveSlot* slot = inherit(table_.find(event.address), event.address);
   const bool moves = event.act == Act::move_out;
-  if (slot && slot->noted && !moves && repay(*slot, caller)) return Fit::yes;
+  if (slot && slot->noted && !moves && (is_told(*slot, caller) || repay(*slot, caller))) return Fit::yes;
   const Ending ending = ending_of(event, caller);
 
   if (slot && slot->live && !caller.not_this_block) [[likely]] {
@@ -226,11 +239,19 @@ BlockLives::Fit BlockLives::end(const Event& event, const Caller& caller, Tick n
   return Fit::yes;
 }
 
+// True: this free was told with its allocation (before).
+bool BlockLives::is_told(LiveSlot& slot, const Caller& caller) {
+  AddressNotes& note = notes(slot);
+  const bool told = std::erase(note.told, caller.thread) != 0;
+  if (told) tidy(slot);
+  return told;
+}
+
 // A loan that this call can have been.
 bool BlockLives::repay(LiveSlot& slot, const Caller& caller) {
   AddressNotes& note = notes(slot);
   const auto loan = std::find_if(note.loans.begin(), note.loans.end(), [&](const Loan& open) {
-    return !slot.live || (caller.low <= open.high && caller.thread != open.next);
+    return !slot.live || (caller.low <= open.high && (caller.thread != open.next || open.nested));
   });
   if (loan == note.loans.end()) return false;
   const Loan paid = *loan;

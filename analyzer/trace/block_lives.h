@@ -12,6 +12,8 @@
 //   swap   A debt on an address whose last block was ended by a call with a later window: this call ended that block,
 //          and the later call becomes the debt. Without this rule a burst of quick hand-overs makes all later joins
 //          wrong by one.
+//   before An allocation where a block lives that another thread allocated at about the same time, and that its own thread soon
+//          frees: that life came first, and is told at once as one of no length. Its free is skipped.
 //   loan   An allocation where a block lives: the call that ended that block is still to come (it is late by an error of
 //          estimation). The end is told now, with the thread that is likeliest, and the next fitting end pays it back.
 //          If none does, the block was given back past the recorder, and the release is taken back.
@@ -105,8 +107,10 @@ class BlockLives {
   void leave(LiveSlot&, Tick now);
   Fit begin(const Event&, const Caller&, Tick now, bool force);
   bool settle_debt(const Event&, const Caller&, const Block&, LiveSlot&, Tick now);
+  bool tell_before(const LiveSlot&, const Caller&, const Block&, Tick now);
   void end_early(LiveSlot&, const Caller&, Tick now);
   Fit end(const Event&, const Caller&, Tick now, bool force);
+  bool is_told(LiveSlot&, const Caller&);
   bool repay(LiveSlot&, const Caller&);
   void owe(LiveSlot&, Ending, Tick low);
   Fit resize(const Event&, const Caller&, Tick now, bool force);

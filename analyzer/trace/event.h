@@ -66,6 +66,12 @@ class Observer {
   // An end that `released` had told never came: the address was given out again, and whatever gave the block back went past
   // the recorder. Takes that release back; the block's end stands.
   virtual void release_unseen(const Block&, ThreadId /*said*/) {}
+  // A block whose whole life came before the one that lives at its address now, which is told already: told late, as a life of
+  // no length. Whoever follows what lives at an address has nothing to do.
+  virtual void lived_before(const Block& block, ThreadId by, Release release, Tick tick) {
+    allocated(block, tick);
+    released(block, by, release, tick);
+  }
   // The block was ended by another thread than `released` had said (merge repair; rare).
   virtual void reattributed(const Block&, ThreadId /*said*/, ThreadId /*is*/) {}
   virtual void thread_started(ThreadId, std::uint32_t /*tid*/, std::string_view /*name*/, std::uint64_t /*stack_address*/,

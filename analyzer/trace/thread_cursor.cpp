@@ -59,10 +59,11 @@ bool ThreadCursor::next() {
 
 // To the next piece. False: the stream ends. A record that straddles two pieces is put together again.
 bool ThreadCursor::refill() {
-  if (next_piece_ == stream_.pieces.size()) return false;
+  if (next_piece_ == stream_.pieces.size()) return end_counts(), false;
   const StreamPiece& piece = stream_.pieces[next_piece_++];
   carry_.assign(words_.begin() + static_cast<std::ptrdiff_t>(std::min(word_, words_.size())), words_.end());
   if (piece.gap) {
+    gap_ = gap_ || stream_.lost_events || reader_.header().failed_appends;
     carry_.clear();
     reallocs_.clear();  // their ends are lost
     if (piece.first_tick <= settings_.latest) stamp_ = std::max(stamp_, piece.first_tick);
@@ -80,19 +81,42 @@ bool ThreadCursor::refill() {
   word_ = 0;
   next_sighting_ = 0;
   if (settings_.clock == format::Clock::event) sightings_.clear();  // it is more exact
-  stop_at_sighting();
+  find_stop();
   return true;
 }
 
-// The words up to the next sighting that says something.
-void ThreadCursor::stop_at_sighting() {
+// The words up to the next sighting or count that says something.
+void ThreadCursor::find_stop() {
+  stop_ = words_.size();
+  if (next_count_ < stream_.counts.size() && stream_.counts[next_count_].place >= words_at_)
+    stop_ = std::min(stop_, static_cast<std::size_t>(stream_.counts[next_count_].place - words_at_));
   for (; next_sighting_ < sightings_.size(); next_sighting_++) {
     const Sighting& next = sightings_[next_sighting_];
     if (next.seen > settings_.latest || next.empty > settings_.latest || next.at < words_at_) continue;
-    stop_ = std::min(words_.size(), static_cast<std::size_t>(next.at - words_at_));
+    stop_ = std::min(stop_, static_cast<std::size_t>(next.at - words_at_));
     return;
   }
-  stop_ = words_.size();
+}
+
+// Holds what was found against what the thread counted, at every place that has been passed.
+void ThreadCursor::compare_counts() {
+  while (next_count_ < stream_.counts.size() && stream_.counts[next_count_].place <= words_at_ + word_) {
+    const StreamCount& count = stream_.counts[next_count_++];
+    // Modulo 2^64: a damaged stream may hold more than were counted.
+    const std::uint64_t more = count.records - records_;
+    if (more != agreed_ && !gap_) reader_.note_count(stream_, count.place, records_ + agreed_, count.records);
+    agreed_ = more;
+    gap_ = false;
+  }
+}
+
+// What the thread counted beyond the end of what there is. (Of a process that runs the newest words may come later.)
+void ThreadCursor::end_counts() {
+  if (next_count_ == stream_.counts.size()) return;
+  next_count_ = stream_.counts.size();
+  const StreamCount& last = stream_.counts.back();
+  const bool told = gap_ || stream_.lost_events || reader_.header().failed_appends || reader_.process().running;
+  if (!told && last.records > records_ + agreed_) reader_.note_count(stream_, last.place, records_ + agreed_, last.records);
 }
 
 // The common case, a record of one word: the same as format::decode would make of it, without the detour.
@@ -135,13 +159,18 @@ void ThreadCursor::fill(Batch& batch) {
   filling_ = &batch;
   for (;;) {
     if (word_ >= stop_) {
-      if (next_sighting_ < sightings_.size()) {
+      compare_counts();
+      if (next_sighting_ < sightings_.size() && word_ + words_at_ >= sightings_[next_sighting_].at) {
         // Somebody looked here: these events had come by then, those to come had not.
         const Sighting sighting = sightings_[next_sighting_++];
-        stop_at_sighting();
+        find_stop();
         stamp_ = std::max(stamp_, sighting.empty);
         if (!batch.events.empty()) return set_window(batch, Closing::off_cpu, std::max(sighting.seen, batch.low));
         batch.low = stamp_;
+        continue;
+      }
+      if (word_ < words_.size()) {
+        find_stop();
         continue;
       }
       const std::size_t piece = next_piece_;
@@ -155,6 +184,7 @@ void ThreadCursor::fill(Batch& batch) {
     const std::uint64_t word = words_[word_];
     if (format::is_stamp(word)) {
       word_++;
+      records_++;
       if (const Tick tick = (word & ~format::kLapBit) >> format::kTickShift; tick <= settings_.latest)
         stamp_ = std::max(stamp_, tick);
       if (batch.events.empty()) {
@@ -167,6 +197,7 @@ void ThreadCursor::fill(Batch& batch) {
     if (batch.events.size() >= kLongestBatch) return set_window(batch, Closing::end, kEndless);
     if (word & 7) [[likely]] {
       word_++;
+      records_++;
       decode_short(batch, word);
       continue;
     }
@@ -174,6 +205,7 @@ void ThreadCursor::fill(Batch& batch) {
     decode_long(batch, &words_[word_], words_.size() - word_, words);
     if (words) {
       word_ += words;
+      records_++;
       continue;
     }
     // Cut by the end of the piece: the rest is in the next one. No record at all (a word that was never written, or
@@ -209,16 +241,15 @@ void ThreadCursor::set_window(Batch& batch, Closing closing, Tick high) {
   }
 }
 
-bool ThreadCursor::ends_soon(std::uint64_t address, std::size_t skip) const {
+const Event* ThreadCursor::next_on(std::uint64_t address, std::size_t skip) const {
   std::size_t left = kSoon;
-  Effect what = Effect::none;
-  const auto search = [&](const Batch& batch, std::size_t from) {
-    for (std::size_t i = from; i < batch.events.size() && left && what == Effect::none; i++, left--)
-      what = effect(batch.events[i], address);
+  const auto search = [&](const Batch& batch, std::size_t from) -> const Event* {
+    for (std::size_t i = from; i < batch.events.size() && left; i++, left--)
+      if (effect(batch.events[i], address) != Effect::none) return &batch.events[i];
+    return nullptr;
   };
-  search(current_, at_ + skip);
-  if (what == Effect::none) search(next_, 0);
-  return what == Effect::ends;
+  const Event* found = search(current_, at_ + skip);
+  return found || !left ? found : search(next_, 0);
 }
 
 std::string ThreadCursor::take_text() {

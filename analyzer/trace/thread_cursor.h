@@ -94,9 +94,13 @@ class ThreadCursor {
   std::size_t at() const { return at_; }
   const Batch& next_batch() const { return next_; }  // without events where the stream ends with batch()
 
-  // The thread's next event on `address` ends the block there, and comes soon: among those after the one at hand (`skip` 1), or
-  // from it on (0). The thread's own order is exact.
-  bool ends_soon(std::uint64_t address, std::size_t skip) const;
+  // The thread's next event on `address`, if it comes soon: among those after the one at hand (`skip` 1), or from it on (0).
+  // nullptr: none does. The thread's own order is exact.
+  const Event* next_on(std::uint64_t address, std::size_t skip) const;
+  bool ends_soon(std::uint64_t address, std::size_t skip) const {
+    const Event* next = next_on(address, skip);
+    return next && effect(*next, address) == Effect::ends;
+  }
 
   std::uint64_t words_read() const { return words_read_; }
   // The text of the event at hand, which must be one with text. Once for each such event.
@@ -113,7 +117,9 @@ class ThreadCursor {
   bool next();
   void fill(Batch&);
   bool refill();
-  void stop_at_sighting();
+  void find_stop();
+  void compare_counts();
+  void end_counts();
   void decode_short(Batch&, std::uint64_t word);
   void decode_long(Batch&, const std::uint64_t* from, std::size_t available, std::uint32_t& words);
   void begin_realloc(Batch&, std::uint64_t address);
@@ -128,10 +134,14 @@ class ThreadCursor {
   std::vector<std::uint64_t> words_;  // of the pieces at hand
   std::vector<std::uint64_t> carry_;  // a record's first words, whose rest is in the next piece
   std::size_t word_ = 0;
-  std::size_t stop_ = 0;             // index into words_: their end, or where the next sighting belongs
+  std::size_t stop_ = 0;             // index into words_: their end, or where the next sighting or count belongs
   std::vector<Sighting> sightings_;  // of the pieces at hand …
   std::size_t next_sighting_ = 0;    // … the next of them
   std::uint64_t words_at_ = 0;       // place of words_[0] in the stream
+  std::uint64_t records_ = 0;        // so far
+  std::size_t next_count_ = 0;       // of stream_.counts …
+  std::uint64_t agreed_ = 0;         // … up to the one before it the thread had counted this many more than were found
+  bool gap_ = false;                 // since then words are missing that the recorder has counted as lost
   std::size_t next_piece_ = 0;
   std::uint64_t words_read_ = 0;
 

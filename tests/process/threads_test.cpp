@@ -196,6 +196,7 @@ struct OneLifeAtATime : trace::Observer {
     live_twice += !live.insert(after.address).second;
   }
   void unknown_release(trace::ThreadId, std::uint64_t, trace::Release, bool, trace::Tick) override { unknown++; }
+  void lived_before(const trace::Block&, trace::ThreadId, trace::Release, trace::Tick) override {}
   void vanished(const trace::Block& block, trace::Tick) override {
     vanished_blocks++;
     live.erase(block.address);

@@ -88,6 +88,16 @@ class Said : public trace::Observer {
     if (before.known) end(before, by, tick);
     begin(after, by, tick);
   }
+  void lived_before(const Block& block, ThreadId by, trace::Release, Tick tick) override {
+    const std::uint32_t lives_there = newest(block.address);
+    Life& life = history.lives[history.begin(block.address, index(block.thread), static_cast<double>(tick))];
+    life.ended_by = index(by);
+    life.ended = life.born;
+    if (lives_there == kNone) return;
+    life.before = history.lives[lives_there].before;
+    history.lives[lives_there].before = history.newest[block.address];
+    history.newest[block.address] = lives_there;
+  }
   void reattributed(const Block& block, ThreadId said, ThreadId is) override { change(block, said, index(is)); }
   void release_unseen(const Block& block, ThreadId said) override { change(block, said, kNone); }
 

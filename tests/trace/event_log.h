@@ -48,6 +48,12 @@ class EventLog : public trace::Observer {
     end(block);
     note(tick, fmt::format("vanished {:x} of T{}", block.address, id(block.thread)));
   }
+  void lived_before(const trace::Block& block, trace::ThreadId by, trace::Release, trace::Tick tick) override {
+    allocations++;
+    releases++;
+    EXPECT_TRUE(live.contains(block.address));
+    note(tick, fmt::format("T{} alloc {:x}+{}, T{} free, before", id(block.thread), block.address, block.size, id(by)));
+  }
   void release_unseen(const trace::Block&, trace::ThreadId) override {
     releases--;
     unseen++;
