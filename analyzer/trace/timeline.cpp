@@ -109,6 +109,7 @@ struct Timeline::State {
   Tick now = 0;
   Tick next_settle = 0;
   TimelineCounts counts;
+  std::uint64_t repairs_seen = 0;
   std::size_t next_snapshot = 0;
   Tick next_snapshot_tick = kEndless;
   std::function<bool(std::size_t)> chosen;
@@ -288,12 +289,20 @@ struct Timeline::State {
           wait(index, event.address, fit == BlockLives::Fit::needs_live);
           return false;
         }
+        if (lives.repaired() != repairs_seen) [[unlikely]]
+          count_repair(lane);
       }
     }
     counts.events += event.counts;
     if (lane.cursor.advance()) prefetch(lane.cursor.next_batch());
     if (lane.cursor.done()) over.push_back(index);
     return true;
+  }
+
+  void count_repair(const Lane& lane) {
+    repairs_seen = lives.repaired();
+    counts.repaired_events++;
+    if (lane.waited_at != lane.cursor.place()) counts.reordered_events++;  // else it was counted when it waited
   }
 
   void tell_of_thread(Lane& lane, const Event& event) {
@@ -530,7 +539,6 @@ TimelineCounts Timeline::run(std::optional<Tick> until, const std::function<void
   if (s.finished()) s.lives.settle_all(s.now);
   if (progress && !until) progress(1.0);
   TimelineCounts counts = s.counts;
-  counts.repaired_events = s.lives.repaired();
   counts.last_tick = s.now;
   return counts;
 }
