@@ -75,6 +75,7 @@ ChunkScan scan_chunks(const TraceFile& file, std::uint64_t from, std::uint64_t l
       chunk.payload_at = at + sizeof header;
       chunk.payload_bytes = header.payload_bytes;
       chunk.stream_at = header.stream_at;
+      chunk.records = header.records;
       chunk.first_tick = header.first_tick;
       chunk.thread = header.thread;
       chunk.tid = header.tid;

@@ -14,6 +14,7 @@ struct FoundChunk {
   std::uint64_t payload_at = 0;  // file offset
   std::uint64_t payload_bytes = 0;
   std::uint64_t stream_at = 0;
+  std::uint64_t records = 0;  // as in the header
   Tick first_tick = 0;
   std::uint32_t thread = 0;
   std::uint32_t tid = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <unordered_set>
 
 #include "analyzer/trace/chunk_scan.h"
@@ -111,6 +112,8 @@ struct Reader::State {
   // Both grow in const member functions: reading words is when damage in them is found.
   mutable std::vector<Damage> damage;
   mutable std::unordered_set<std::uint64_t> noted;  // file offsets of chunks whose words were found damaged
+  mutable std::set<std::pair<ThreadId, std::uint64_t>> miscounts;
+  mutable std::uint64_t missing_records = 0;
   mutable WordUnpacker unpacker;
 
   void note_once(std::uint64_t offset, std::string reason) const {
@@ -257,7 +260,7 @@ const Clock& Reader::clock() const { return state_->clock; }
 const ProcessInfo& Reader::process() const { return state_->process; }
 const std::vector<ThreadStream>& Reader::threads() const { return state_->streams.threads; }
 const std::vector<Damage>& Reader::damage() const { return state_->damage; }
-std::uint64_t Reader::lost_events() const { return state_->lost_events; }
+std::uint64_t Reader::lost_events() const { return state_->lost_events + state_->missing_records; }
 
 std::size_t Reader::snapshots() const { return state_->snapshots.size(); }
 Tick Reader::snapshot_tick(std::size_t i) const { return state_->snapshots.at(i).info.begin_tick; }
@@ -290,6 +293,18 @@ void Reader::read(const StreamPiece& piece, std::vector<std::uint64_t>& to, std:
                                 header.thread, piece.words));
   if (const std::uint64_t holes = clear_lap_bits(to.data(), to.size()))
     s.note_once(piece.file_offset, fmt::format("{} words of thread {} claimed and never written", holes, header.thread));
+}
+
+void Reader::note_count(const ThreadStream& thread, std::uint64_t place, std::uint64_t found, std::uint64_t counted) const {
+  const State& s = *state_;
+  if (!s.miscounts.emplace(thread.id, place).second) return;
+  if (counted > found) s.missing_records += counted - found;
+  // The piece that holds the word before `place`.
+  std::uint64_t offset = 0;
+  for (const StreamPiece& piece : thread.pieces)
+    if (!piece.in_ring && piece.stream_at < place) offset = piece.file_offset;
+  s.damage.push_back({offset, fmt::format("thread {} counted {} records up to word {} of its stream, the trace has {}",
+                                          index(thread.id), counted, place, found)});
 }
 
 }  // namespace heapspy::trace

@@ -74,10 +74,17 @@ struct StreamPiece {
   std::uint32_t skip = 0;  // packed: words of the payload before the piece's first
 };
 
+// What the thread counted itself: `records` of its words before `place` began a record.
+struct StreamCount {
+  std::uint64_t place = 0;
+  std::uint64_t records = 0;
+};
+
 struct ThreadStream {
   ThreadId id = ThreadId::none;
   std::uint32_t tid = 0;
   std::vector<StreamPiece> pieces;  // by stream_at, no overlaps
+  std::vector<StreamCount> counts;  // by place
   std::uint64_t lost_events = 0;    // counted by the recorder
 };
 
@@ -96,7 +103,7 @@ class Reader {
   const ProcessInfo& process() const;
   const std::vector<ThreadStream>& threads() const;  // by id
   const std::vector<Damage>& damage() const;         // grows while words are read
-  std::uint64_t lost_events() const;
+  std::uint64_t lost_events() const;                 // likewise
   // Snapshots in the order of time, decoded on demand (they can be large).
   std::size_t snapshots() const;
   Tick snapshot_tick(std::size_t) const;
@@ -110,6 +117,9 @@ class Reader {
   // Packed words that are damaged cannot be read at all: `to` is empty then.
   // `sightings`, if given: of the piece's words, by place, where the trace has any.
   void read(const StreamPiece&, std::vector<std::uint64_t>& to, std::vector<Sighting>* sightings = nullptr) const;
+  // Whoever decodes a stream found this many records before `place` since the count before it, where the thread had counted
+  // `counted`. What is missing is lost; noted once, however often the stream is decoded.
+  void note_count(const ThreadStream&, std::uint64_t place, std::uint64_t found, std::uint64_t counted) const;
 
  private:
   struct State;

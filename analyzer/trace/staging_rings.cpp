@@ -89,6 +89,8 @@ void copy_staging(const TraceFile& file, const FoundChunk& chunk, bool running, 
       ring.tid = slot.tid;
       ring.stream_at = slot.appended - slot.stream_delta;
       ring.first_tick = slot.first_tick;
+      ring.counted = {};
+      if (slot.counted_at) ring.counted = {slot.counted_at - slot.stream_delta, slot.records};
       ring.words.clear();
       if (whole) ring.words = valid_words(words, slot.appended, running ? 0 : kLongestHole, holes);
       SlotHeader after;

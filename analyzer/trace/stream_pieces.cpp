@@ -13,6 +13,7 @@ namespace {
 constexpr std::uint64_t kWordBytes = sizeof(std::uint64_t);
 // A place in a stream beyond this is damage: 2^48 words are 2 PiB of events.
 constexpr std::uint64_t kStreamLimit = 1ull << 48;
+constexpr int kCountShift = 48;  // of ChunkHeader::records
 
 std::uint64_t end_of(const StreamPiece& piece) { return piece.stream_at + piece.words; }
 
@@ -148,7 +149,13 @@ Streams join_pieces(const TraceFile& file, const format::FileHeader& header, con
                         fmt::format("packed words of thread {} are damaged, left out", chunk.thread)});
     piece.first_tick = chunk.first_tick;
     piece.file_offset = chunk.payload_at;
-    if (piece.words) stream(chunk.thread, chunk.tid).pieces.push_back(piece);
+    if (!piece.words) continue;
+    ThreadStream& thread = stream(chunk.thread, chunk.tid);
+    thread.pieces.push_back(piece);
+    if (chunk.records && !chunk.cut) {
+      const std::uint64_t place = end_of(piece) + (chunk.records >> kCountShift);
+      thread.counts.push_back({place, chunk.records & ((1ull << kCountShift) - 1)});
+    }
   }
 
   // Slots have no checksum of their own.
@@ -162,6 +169,7 @@ Streams join_pieces(const TraceFile& file, const format::FileHeader& header, con
     }
     ThreadStream& thread = stream(ring.thread, ring.tid);
     appended[ring.thread] = std::max(appended[ring.thread], ring.stream_at);
+    if (ring.counted.records && ring.counted.place <= ring.stream_at + ring.words.size()) thread.counts.push_back(ring.counted);
     StreamPiece piece;
     piece.stream_at = ring.stream_at;
     piece.words = ring.words.size();
@@ -184,6 +192,9 @@ Streams join_pieces(const TraceFile& file, const format::FileHeader& header, con
       return left.stream_at != right.stream_at ? left.stream_at < right.stream_at : left.in_ring < right.in_ring;
     });
     joiner.remove_overlaps(thread);
+    if (header.mode == format::Mode::ring) thread.counts.clear();  // what is missing was not lost
+    std::sort(thread.counts.begin(), thread.counts.end(),
+              [](const StreamCount& left, const StreamCount& right) { return left.place < right.place; });
     const auto known = appended.find(index(thread.id));
     joiner.find_gaps(thread, known == appended.end() ? 0 : known->second);
   }

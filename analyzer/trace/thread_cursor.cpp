@@ -63,7 +63,11 @@ bool ThreadCursor::refill() {
   const StreamPiece& piece = stream_.pieces[next_piece_++];
   carry_.assign(words_.begin() + static_cast<std::ptrdiff_t>(std::min(word_, words_.size())), words_.end());
   if (piece.gap) {
-    gap_ = gap_ || stream_.lost_events || reader_.header().failed_appends;
+    const bool told = stream_.lost_events || reader_.header().failed_appends;
+    compare_counts(words_at_ + words_.size());
+    gap_ = told;  // of counts within the gap and of the first one after it
+    compare_counts(piece.stream_at);
+    gap_ = told;
     carry_.clear();
     reallocs_.clear();  // their ends are lost
     if (piece.first_tick <= settings_.latest) stamp_ = std::max(stamp_, piece.first_tick);
@@ -98,9 +102,9 @@ void ThreadCursor::find_stop() {
   }
 }
 
-// Holds what was found against what the thread counted, at every place that has been passed.
-void ThreadCursor::compare_counts() {
-  while (next_count_ < stream_.counts.size() && stream_.counts[next_count_].place <= words_at_ + word_) {
+// Holds what was found against what the thread counted, at every place up to `passed`.
+void ThreadCursor::compare_counts(std::uint64_t passed) {
+  while (next_count_ < stream_.counts.size() && stream_.counts[next_count_].place <= passed) {
     const StreamCount& count = stream_.counts[next_count_++];
     // Modulo 2^64: a damaged stream may hold more than were counted.
     const std::uint64_t more = count.records - records_;
@@ -159,7 +163,7 @@ void ThreadCursor::fill(Batch& batch) {
   filling_ = &batch;
   for (;;) {
     if (word_ >= stop_) {
-      compare_counts();
+      compare_counts(words_at_ + word_);
       if (next_sighting_ < sightings_.size() && word_ + words_at_ >= sightings_[next_sighting_].at) {
         // Somebody looked here: these events had come by then, those to come had not.
         const Sighting sighting = sightings_[next_sighting_++];

@@ -118,7 +118,7 @@ class ThreadCursor {
   void fill(Batch&);
   bool refill();
   void find_stop();
-  void compare_counts();
+  void compare_counts(std::uint64_t passed);
   void end_counts();
   void decode_short(Batch&, std::uint64_t word);
   void decode_long(Batch&, const std::uint64_t* from, std::size_t available, std::uint32_t& words);

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <stdexcept>
 
+#include "heapspy/format/decode.h"
 #include "heapspy/format/encode.h"
 
 namespace heapspy::test {
@@ -178,7 +179,19 @@ TraceBuilder& TraceBuilder::snapshot(const trace::Snapshot& snapshot) {
   return *this;
 }
 
+TraceBuilder& TraceBuilder::counters(const format::ThreadCounters& counters) {
+  counters_.push_back(counters);
+  return *this;
+}
+
 namespace {
+
+// Records that begin before `end`, and those lost before it.
+std::uint64_t records_before(const std::vector<std::uint64_t>& words, std::uint64_t end) {
+  std::uint64_t records = 0;
+  for (std::uint64_t at = 0; at < end; at += std::max<std::uint32_t>(format::record_words(words[at]), 1)) records++;
+  return records;
+}
 
 struct StringSink {
   std::string bytes;
@@ -232,6 +245,70 @@ void write_chunk(Sink& sink, format::ChunkHeader header, std::string_view payloa
 
 }  // namespace
 
+// A thread writes the rings in turn, so its pieces are filled in the order of its stream.
+template <typename Sink>
+void TraceBuilder::emit_rings(Sink& sink) const {
+  struct Piece {
+    const ThreadBuilder* thread;
+    std::uint64_t from, to, stream_at;
+    Tick tick;
+    bool last;
+  };
+  std::vector<Piece> pieces;
+  for (const ThreadBuilder& thread : threads_) {
+    std::uint64_t at = 0, lost = 0;
+    Tick tick = thread.first_tick_;
+    for (const ThreadBuilder::Cut& cut : thread.cuts_) {
+      if (cut.at > at) pieces.push_back({&thread, at, cut.at, at + lost, tick, false});
+      at = cut.at;
+      lost += cut.lost;
+      tick = cut.tick;
+    }
+    pieces.push_back({&thread, at, thread.words_.size(), at + lost, tick, true});
+  }
+  const std::uint64_t ring_words = options_.ring_bytes / sizeof(std::uint64_t);
+  std::uint64_t filled = 0;
+  for (std::size_t first = 0; first < pieces.size(); first += options_.slots) {
+    sink.pad(format::kPageBytes);
+    std::string payload, rings;
+    payload += as_bytes(format::StagingHeader{options_.slots, options_.ring_bytes, {}});
+    for (std::size_t i = first; i < first + options_.slots; i++) {
+      format::SlotHeader slot{};
+      std::vector<std::uint64_t> ring(ring_words);
+      if (i < pieces.size()) {
+        const Piece& piece = pieces[i];
+        slot.thread = piece.thread->id_;
+        slot.tid = piece.thread->tid_;
+        slot.stream_delta = 0 - piece.stream_at;
+        slot.first_tick = piece.tick;
+        if (!piece.last) slot.filled = ++filled;
+        for (std::uint64_t k = piece.from; k < piece.to; k++) ring[k - piece.from] = piece.thread->words_[k] | format::kLapBit;
+      }
+      payload += as_bytes(slot);
+      rings += view(ring);
+    }
+    payload.resize(format::kPageBytes - sizeof(format::ChunkHeader));
+    payload += rings;
+    format::ChunkHeader header = chunk_header(format::ChunkKind::staging, payload);
+    header.payload_checksum = 0;
+    write_chunk(sink, header, payload);
+  }
+}
+
+template <typename Sink>
+void TraceBuilder::emit_counters(Sink& sink) const {
+  if (counters_.empty()) return;
+  sink.pad(format::kPageBytes);
+  std::string payload;
+  payload +=
+      as_bytes(format::CountersHeader{static_cast<std::uint32_t>(counters_.size() + 1), sizeof(format::ThreadCounters), {}});
+  for (const format::ThreadCounters& counters : counters_) payload += as_bytes(counters);
+  payload.resize(payload.size() + sizeof(format::ThreadCounters));  // a free slot
+  format::ChunkHeader header = chunk_header(format::ChunkKind::counters, payload);
+  header.payload_checksum = 0;
+  write_chunk(sink, header, payload);
+}
+
 template <typename Sink>
 void TraceBuilder::emit(Sink& sink) const {
   sink.write(as_bytes(header_));
@@ -242,7 +319,9 @@ void TraceBuilder::emit(Sink& sink) const {
   auto lap_bit = [&](std::uint64_t position) { return (position / ring_words & 1) ? 0 : format::kLapBit; };
 
   // Staging segments: one slot for each thread that keeps a tail.
-  const std::uint64_t tail = std::min<std::uint64_t>(options_.ring_tail_words, ring_words);
+  const std::uint64_t tail = options_.rings ? 0 : std::min<std::uint64_t>(options_.ring_tail_words, ring_words);
+  if (options_.rings) emit_rings(sink);
+  emit_counters(sink);
   for (std::size_t first = 0; tail && first < threads_.size(); first += options_.slots) {
     sink.pad(format::kPageBytes);
     std::string payload;
@@ -263,6 +342,10 @@ void TraceBuilder::emit(Sink& sink) const {
         slot.stream_delta = options_.ring_start;
         slot.lost_events = thread.lost_events_;
         slot.first_tick = thread.first_tick_;
+        if (options_.counted) {
+          slot.counted_at = end;
+          slot.records = records_before(thread.words_, thread.words_.size()) + lost;
+        }
         for (std::uint64_t position = end < ring_words ? 0 : end - ring_words; position < end; position++) {
           const std::uint64_t back = end - position;
           const std::uint64_t word = back <= kept ? thread.words_[thread.words_.size() - back] : 0x1111111111111110;
@@ -282,6 +365,7 @@ void TraceBuilder::emit(Sink& sink) const {
   Tick last_tick = 0;
   for (const ThreadBuilder& thread : threads_) {
     last_tick = std::max(last_tick, thread.last_tick_);
+    if (options_.rings) continue;
     const std::uint64_t kept = std::min<std::uint64_t>(tail, thread.words_.size());
     const std::uint64_t end = thread.words_.size() - kept;
     std::uint64_t at = 0, lost = 0;
@@ -302,6 +386,10 @@ void TraceBuilder::emit(Sink& sink) const {
       header.tid = thread.tid_;
       header.stream_at = at + lost;
       header.first_tick = tick;
+      // As if the thread had gone on by two words, where there are so many.
+      const std::uint64_t ahead = std::min<std::uint64_t>(2, end - stop);
+      if (options_.counted && (cut == thread.cuts_.end() || cut->at > stop + ahead))
+        header.records = ahead << 48 | (records_before(thread.words_, stop + ahead) + lost);
       write_chunk(sink, header, view(words));
       at = stop;
     }

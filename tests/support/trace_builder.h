@@ -86,6 +86,11 @@ struct TraceBuilderOptions {
   std::uint32_t slots = 8;  // a segment
   // Words that the ring's slot had seen before (of earlier owners): moves the thread's words around the ring.
   std::uint64_t ring_start = 0;
+  // Chunks and slots say how many records the thread had written (a lost word counts as one).
+  bool counted = false;
+  // As mode ring leaves it: no chunks, each piece of a stream (ThreadBuilder::chunk, lose) in a staging ring of its own, all
+  // but the last filled and left.
+  bool rings = false;
 };
 
 class TraceBuilder {
@@ -105,6 +110,7 @@ class TraceBuilder {
 
   TraceBuilder& process(format::ProcessTag, std::string_view);
   TraceBuilder& snapshot(const trace::Snapshot&);
+  TraceBuilder& counters(const format::ThreadCounters&);  // mode count
 
   std::string bytes() const;                  // the file's content
   void write(const std::string& path) const;  // streams it out; memory as the words
@@ -112,12 +118,17 @@ class TraceBuilder {
  private:
   template <typename Sink>
   void emit(Sink&) const;
+  template <typename Sink>
+  void emit_rings(Sink&) const;
+  template <typename Sink>
+  void emit_counters(Sink&) const;
 
   Options options_;
   format::FileHeader header_{};
   std::deque<ThreadBuilder> threads_;
   std::string process_;
   std::vector<std::pair<Tick, std::string>> snapshots_;
+  std::vector<format::ThreadCounters> counters_;
 };
 
 // The payload of a snapshot chunk.
