@@ -1,0 +1,188 @@
+// `heapspy record` beside the program: what it takes from the rings, and what happens when it, or the program, is stopped or
+// killed.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <random>
+#include <set>
+
+#include "analyzer/trace/chunk_scan.h"
+#include "analyzer/trace/pack.h"
+#include "tests/process/recording.h"
+
+namespace heapspy::test {
+namespace {
+
+using format::ChunkKind;
+
+Launch under_record(const std::vector<std::string>& command, const std::vector<std::string>& flags = {}) {
+  Launch launch;
+  launch.command = {heapspy_program(), "record"};
+  launch.command.insert(launch.command.end(), flags.begin(), flags.end());
+  launch.command.insert(launch.command.end(), command.begin(), command.end());
+  launch.recorded = false;
+  launch.environment = {{"HEAPSPY_OUT", "@/traces/"}};
+  return launch;
+}
+
+std::set<ChunkKind> kinds_in(const std::string& path) {
+  const trace::TraceFile file(path);
+  std::set<ChunkKind> kinds;
+  for (const trace::FoundChunk& chunk : trace::scan_chunks(file, sizeof(format::FileHeader), ~0ull).chunks)
+    kinds.insert(chunk.kind);
+  return kinds;
+}
+
+std::size_t files_in(const std::string& folder) {
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+}
+
+// counts_while_it_works: how many calls have returned, in a file that outlives it.
+class Calls {
+ public:
+  explicit Calls(const Recording& run) {
+    int file = -1;
+    struct stat status {};
+    while ((file = open(run.file("calls").c_str(), O_RDONLY)) < 0) sched_yield();
+    while (fstat(file, &status) == 0 && status.st_size < 4096) sched_yield();
+    mapped_ = static_cast<const volatile std::uint64_t*>(mmap(nullptr, 4096, PROT_READ, MAP_SHARED, file, 0));
+    close(file);
+  }
+  ~Calls() { munmap(const_cast<std::uint64_t*>(mapped_), 4096); }
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+  std::uint64_t all() const { return mapped_[0] + mapped_[8]; }
+  void wait_for(std::uint64_t more) const {
+    const std::uint64_t target = all() + more;
+    while (all() < target) sched_yield();
+  }
+  // Each thread's events are in the trace, and at most the one more whose return was not counted yet.
+  void expect_in(const report::Report& report) const {
+    expect_whole(report);
+    std::vector<std::uint64_t> events, calls = {mapped_[0], mapped_[8]};
+    for (const report::ThreadReport& thread : report.threads)
+      if (thread.name == "t-works") events.push_back(thread.allocations + thread.frees);
+    events.resize(2);
+    std::sort(events.begin(), events.end());
+    std::sort(calls.begin(), calls.end());
+    for (int i = 0; i < 2; i++) {
+      EXPECT_GE(events[i], calls[i]);
+      EXPECT_LE(events[i], calls[i] + 1);
+    }
+  }
+
+ private:
+  const volatile std::uint64_t* mapped_;
+};
+
+pid_t recorded_process(const Recording& run) {
+  for (const std::string& path : run.traces())
+    if (const auto pid = trace::Reader(path).header().pid) return static_cast<pid_t>(pid);
+  ADD_FAILURE() << "no trace";
+  return -1;
+}
+
+// A process that is nobody's child here may stay a zombie for long; its trace it lets go of when it dies.
+void wait_until_gone(const Recording& run) {
+  while (trace::is_being_written(run.trace())) sched_yield();
+}
+
+TEST(Collector, LeavesAPackedTraceOfTheSameEvents) {
+  Recording run(under_record({victim("short_threads")}));
+  EXPECT_EQ(run.finish().exit_status, 0) << run.finish();
+  const report::Report report = run.report();
+  expect_whole(report);
+  EXPECT_GE(report.totals.allocations, 10000u);
+  EXPECT_EQ(report.threads.size(), 10001u);
+  EXPECT_THAT(kinds_in(run.trace()), testing::IsSubsetOf({ChunkKind::process, ChunkKind::packed, ChunkKind::snapshot}));
+  EXPECT_EQ(files_in(run.folder() + "/traces"), 1u);
+}
+
+TEST(Collector, IsNotThereWhereItIsNotWanted) {
+  Recording run(under_record({victim("known_counts")}, {"--no-collector"}));
+  EXPECT_EQ(run.finish().exit_status, 0) << run.finish();
+  EXPECT_EQ(kinds_in(run.trace()).count(ChunkKind::packed), 0u);
+  expect_whole(run.report());
+}
+
+TEST(Collector, LosesNoEventWhenTheProgramIsKilled) {
+  std::mt19937_64 random(20261130);
+  for (int i = 0; i < 5; i++) {
+    SCOPED_TRACE(i);
+    Recording run(under_record({victim("counts_while_it_works")}));
+    const Calls calls(run);
+    calls.wait_for(random() % 300000);
+    kill(recorded_process(run), SIGKILL);
+    EXPECT_EQ(run.finish().exit_status, 128 + SIGKILL) << run.finish();
+    const report::Report report = run.report();
+    EXPECT_EQ(report.process.end, "killed");
+    calls.expect_in(report);
+    EXPECT_EQ(kinds_in(run.trace()).count(ChunkKind::events), 0u);
+  }
+}
+
+TEST(Collector, LosesNoEventWhenItIsKilledWithTheProgram) {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 8; i++) {
+    SCOPED_TRACE(i);
+    Recording run(under_record({victim("counts_while_it_works")}));
+    const Calls calls(run);
+    calls.wait_for(random() % 300000);
+    kill(-run.pid(), SIGKILL);
+    EXPECT_EQ(run.finish().signal, SIGKILL);
+    wait_until_gone(run);
+    calls.expect_in(run.report());
+  }
+}
+
+TEST(Collector, StoppedLeavesThreadsToEmptyTheirOwnRings) {
+  Recording run(under_record({victim("counts_while_it_works")}));
+  const Calls calls(run);
+  calls.wait_for(20000);
+  kill(run.pid(), SIGSTOP);
+  calls.wait_for(200000);  // many rings full
+  kill(recorded_process(run), SIGKILL);
+  kill(run.pid(), SIGCONT);
+  EXPECT_EQ(run.finish().exit_status, 128 + SIGKILL);
+  calls.expect_in(run.report());
+}
+
+TEST(Collector, KilledLeavesTheProgramRecording) {
+  for (const std::uint64_t before : {0, 1000, 50000, 150000}) {
+    Recording run(under_record({victim("counts_while_it_works")}));
+    const Calls calls(run);
+    calls.wait_for(before);
+    const pid_t program = recorded_process(run);
+    kill(run.pid(), SIGKILL);
+    EXPECT_EQ(run.finish().signal, SIGKILL);
+    calls.wait_for(100000);
+    kill(program, SIGKILL);
+    wait_until_gone(run);
+    calls.expect_in(run.report());
+  }
+}
+
+TEST(Collector, PacksTheTraceOfEveryProcessOfAFamily) {
+  Recording run(under_record({"/bin/sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true & done; wait; exec /bin/true"}));
+  EXPECT_EQ(run.finish().exit_status, 0) << run.finish();
+  const std::vector<std::string> traces = run.traces();
+  EXPECT_GE(traces.size(), 12u);  // the shell before and after its exec, and ten others, some of them shells first
+  EXPECT_EQ(files_in(run.folder() + "/traces"), traces.size());
+  for (const std::string& path : traces) {
+    EXPECT_EQ(kinds_in(path).count(ChunkKind::packed), 1u) << path;
+    EXPECT_EQ(kinds_in(path).count(ChunkKind::events), 0u) << path;
+    expect_whole(run.report_in("traces/" + std::filesystem::path(path).filename().string()));
+  }
+}
+
+}  // namespace
+}  // namespace heapspy::test
