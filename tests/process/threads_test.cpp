@@ -14,8 +14,8 @@ namespace heapspy::test {
 namespace {
 
 TEST(Threads, FreesInExitDestructorsAreCountedExactly) {
-  // Forty threads hand 32-byte chunks to each other as they end: whose free was whose is exact with a clock at each event.
-  Recording run({.command = {victim("thread_exit_frees")}, .environment = {{"HEAPSPY_CLOCK", "event"}}});
+  // Forty threads hand 32-byte chunks to each other as they end.
+  Recording run({.command = {victim("thread_exit_frees")}});
   EXPECT_EQ(run.finish().exit_status, 0);
   const report::Report report = run.report();
   expect_whole(report);
@@ -129,7 +129,7 @@ TEST(Threads, ErrnoSurvivesEveryHookWithAClockAtEveryEvent) {
 }
 
 TEST(Threads, BlocksOfOneThatExitsAreFreedByOthers) {
-  Recording run({.command = {victim("leaves_blocks")}, .environment = {{"HEAPSPY_CLOCK", "event"}}});
+  Recording run({.command = {victim("leaves_blocks")}});
   EXPECT_EQ(run.finish().exit_status, 0);
   const report::Report report = run.report();
   expect_whole(report);
