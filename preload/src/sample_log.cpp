@@ -12,6 +12,7 @@ namespace {
 // xorshift64* (Vigna 2014); never 0.
 uint64_t next_random(ThreadState& thread) {
   uint64_t x = thread.random;
+  if (!x) x = (thread.last_tick + thread.id) * 0x9E3779B97F4A7C15ull | 1;  // the thread's first
   x ^= x >> 12;
   x ^= x << 25;
   x ^= x >> 27;
@@ -44,8 +45,8 @@ ThreadState* sampling_thread(uint64_t size) {
   bool fresh = false;
   ThreadState* thread = thread_of_event(&fresh);
   if (!thread) return nullptr;
-  if (!fresh) return thread->until_sample = draw_gap(*thread), thread;
-  thread->random = (thread->last_tick + thread->id) * 0x9E3779B97F4A7C15ull | 1;
+  // A thread's first call comes here whatever its size, and some threads are known before it: then nothing was drawn yet.
+  if (thread->random) return thread->until_sample = draw_gap(*thread), thread;
   thread->until_sample = draw_gap(*thread) - static_cast<int64_t>(size | !size);
   if (thread->until_sample >= 0) return nullptr;
   return thread->until_sample = draw_gap(*thread), thread;
