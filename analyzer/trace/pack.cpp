@@ -30,6 +30,7 @@ using format::ChunkKind;
 constexpr std::uint64_t kWordBytes = sizeof(std::uint64_t);
 // A chunk's words: more would cost a reader memory for each thread alive; the smaller half would cost 4 % of space.
 constexpr std::size_t kPackedChunkWords = 16384;
+constexpr std::size_t kWorthPacking = 64;
 constexpr std::uint32_t kEmptyRingBytes = format::kChunkAlignment;
 constexpr std::size_t kCopyBytes = 1 << 20;
 
@@ -275,10 +276,14 @@ class Rewriting {
       if (counted_at_ >= end && counted_at_ - end < 1 << 16) header.records = (counted_at_ - end) << 48 | counted_;
       const auto later = std::find_if(pending_sightings.begin(), pending_sightings.end(),
                                       [end](const Sighting& each) { return each.at > end; });
-      const std::string_view payload =
-          packer_.pack({pending.data(), count}, pending_at,
-                       {pending_sightings.data(), static_cast<std::size_t>(later - pending_sightings.begin())},
-                       static_cast<std::uint32_t>(std::exchange(holes, 0)));
+      const std::span<const Sighting> seen{pending_sightings.data(),
+                                           static_cast<std::size_t>(later - pending_sightings.begin())};
+      // A few words are smaller as they are, and quicker to read.
+      std::string_view payload(reinterpret_cast<const char*>(pending.data()), count * kWordBytes);
+      if (count >= kWorthPacking || holes || !seen.empty())
+        payload = packer_.pack({pending.data(), count}, pending_at, seen, static_cast<std::uint32_t>(std::exchange(holes, 0)));
+      else
+        header.kind = ChunkKind::events;
       header.payload_checksum = format::checksum(payload.data(), payload.size());
       write_chunk(header, payload, format::kChunkAlignment);
       pending.erase(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(count));
