@@ -119,6 +119,17 @@ TEST(FormatDocument, PlacesEveryFieldOfTheChunkHeader) {
   EXPECT_EQ(offsets_in_table("| at | bytes | field |"), expected);
 }
 
+TEST(FormatDocument, PlacesEveryFieldOfThePackedHeader) {
+  const std::map<std::string, std::size_t> expected = {
+      {"words", offsetof(PackedHeader, words)},
+      {"sightings", offsetof(PackedHeader, sightings)},
+      {"column_bytes", offsetof(PackedHeader, column_bytes)},
+      {"holes", offsetof(PackedHeader, holes)},
+      {"checksum", offsetof(PackedHeader, checksum)},
+  };
+  EXPECT_EQ(offsets_in_table("| PackedHeader at |"), expected);
+}
+
 TEST(FormatDocument, GivesARightChecksum) {
   const std::regex example("Of the 8 bytes `([0-9a-fA-F ]+)` it is `0x([0-9A-F]{16})`");
   std::smatch match;

@@ -1,9 +1,15 @@
 #include "analyzer/trace/packed_words.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <zstd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <random>
+#include <regex>
 #include <string>
 
 #include "heapspy/format/encode.h"
@@ -90,6 +96,41 @@ TEST(PackedWords, NeedLittleSpaceWhereAThreadCacheHandsOutWhatItTookBack) {
     words.push_back(format::encode_short(Operation::free, 0x550000001000, 0));
   }
   EXPECT_LT(WordPacker(1).pack(words, 0).size(), 250u);
+}
+
+// preload/FORMAT.md has this example in these words.
+TEST(PackedWords, AreTheColumnsOfTheFormatDocument) {
+  const auto root = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+  std::ifstream file(root / "preload" / "FORMAT.md");
+  const std::string document{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t at = document.find("Example: malloc of 64 bytes");
+  ASSERT_NE(at, std::string::npos);
+  const std::string example = document.substr(at, document.find("the others are empty", at) - at);
+  Words words;
+  const std::regex word("`([0-9A-F]{16})`"), column("([0-9]+) `([0-9A-F ]+)`");
+  for (std::sregex_iterator i(example.begin(), example.end(), word), end; i != end; ++i)
+    words.push_back(std::stoull((*i)[1].str(), nullptr, 16));
+  ASSERT_EQ(words.size(), 2u);
+  std::map<std::size_t, std::string> expected, columns;
+  for (std::sregex_iterator i(example.begin(), example.end(), column), end; i != end; ++i)
+    expected[std::stoul((*i)[1].str())] = (*i)[2].str();
+
+  WordPacker packer(1);
+  const std::string payload(packer.pack(words, 0));
+  format::PackedHeader header;
+  ASSERT_TRUE(trace::read_packed_header(payload, header));
+  std::size_t from = sizeof header;
+  for (std::size_t i = 0; i < format::kColumns; i++) {
+    if (!header.column_bytes[i]) continue;
+    unsigned char bytes[16];
+    const std::size_t length = ZSTD_decompress(bytes, sizeof bytes, payload.data() + from, header.column_bytes[i]);
+    ASSERT_FALSE(ZSTD_isError(length));
+    std::string text;
+    for (std::size_t k = 0; k < length; k++) text += fmt::format("{}{:02X}", k ? " " : "", bytes[k]);
+    columns[i] = text;
+    from += header.column_bytes[i];
+  }
+  EXPECT_EQ(columns, expected);
 }
 
 TEST(PackedWords, CarrySightings) {
