@@ -58,7 +58,7 @@ ThreadCounters* CounterTable::take(uint32_t thread, uint32_t tid, uint64_t tick)
   while (!free_ && ended_to_ - ended_from_ == kMostEnded)
     if (ThreadCounters* freed = sum_up_oldest()) unused_[free_++] = freed;
   if (!free_ && slots_ + kMoreSlots <= kMost)
-    if (char* segment = recorder->file.add_segment(segment_bytes(kMoreSlots))) add_segment(segment, kMoreSlots);
+    if (char* segment = recorder->file.add_segment(segment_bytes(kMoreSlots), false)) add_segment(segment, kMoreSlots);
   while (!free_ && ended_from_ != ended_to_)
     if (ThreadCounters* freed = sum_up_oldest()) unused_[free_++] = freed;
   if (!free_) return nullptr;

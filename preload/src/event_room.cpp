@@ -121,9 +121,13 @@ uint64_t make(ThreadState& thread) {
 }  // namespace event_room
 
 ThreadState* make_room() {
-  bool fresh = false;
-  ThreadState* thread = thread_of_event(&fresh);
-  if (!thread || fresh || thread->counters) return thread && thread->counters ? nullptr : thread;
+  ThreadState* thread = tls.state;
+  if (HEAPSPY_UNLIKELY(thread->life != Life::active)) {
+    bool fresh = false;
+    thread = thread_of_event(&fresh);
+    if (!thread || fresh) return thread && thread->counters ? nullptr : thread;
+  }
+  if (HEAPSPY_UNLIKELY(thread->counters)) return nullptr;  // mode count: no stream
   bool upkeep_was_due;
   {
     Shut shut;

@@ -14,7 +14,7 @@ using namespace format;
 namespace {
 
 // 16 MiB of rings at most, whatever the number of threads; the others go on in their small ones.
-constexpr uint32_t kMostWholeRings = 256;
+constexpr uint32_t kMostWholeRings = 128;
 
 uint64_t ring_bytes(bool small) { return 8 * (small ? kSmallRingWords : kRingWords); }
 uint64_t segment_bytes(uint32_t slots, bool small) { return kPageBytes + slots * ring_bytes(small); }
@@ -131,10 +131,10 @@ Slot* ThreadRegistry::more_slots(bool small) {
   uint32_t more = small ? small_slots_ * 2 : large_slots_;
   if (more < 1) more = 1;
   if (more > kMaxSlots) more = kMaxSlots;
-  if (!small && more > 16) more = 16;
+  if (!small && more > 8) more = 8;
   while (more > 1 && !may_add(more, small)) more /= 2;
   if (!may_add(more, small)) return nullptr;
-  char* segment = recorder->file.add_segment(segment_bytes(more, small));
+  char* segment = recorder->file.add_segment(segment_bytes(more, small), options.mode == Mode::ring && !small);
   return segment && add_slots(segment, more, small) ? free_[small].take() : nullptr;
 }
 

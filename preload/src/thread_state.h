@@ -9,7 +9,7 @@ namespace heapspy {
 
 // Rings that wrap all have this size. Most threads make few events: they begin in a ring of a quarter, and leave it for a
 // whole one when it is full.
-inline constexpr uint64_t kRingWords = 8192;
+inline constexpr uint64_t kRingWords = 16384;
 inline constexpr uint64_t kSmallRingWords = 2048;
 // At the end of a lap so many words at least are left for what the cold path itself writes, and for signal handlers that
 // come between the look at the limit and the store.

@@ -42,7 +42,7 @@ class TickClock {
 #if defined(__x86_64__)
     if (kind_ == format::TickKind::tsc4) {
       uint32_t low, high;
-      asm volatile("lfence; rdtsc; lfence" : "=a"(low), "=d"(high) : : "memory");
+      asm volatile("lfence; rdtsc" : "=a"(low), "=d"(high) : : "memory");
       return static_cast<uint64_t>(high) << 32 | low;
     }
 #endif

@@ -12,9 +12,10 @@
 namespace heapspy {
 
 inline constexpr int kMaxPath = 4096;
-// Words of an events chunk that fills fourteen pages with its header. Aligned writes of whole pages cost the kernel half of
-// what unaligned ones do (0.33 against 0.54 ns a byte on ext4, Linux 6.18).
-inline constexpr uint64_t kAppendWords = (14 * format::kPageBytes - sizeof(format::ChunkHeader)) / 8;
+// Words of an events chunk that is 64 KiB with its header and is written at a multiple of that: one folio of the page cache.
+// Costs 0.36 ns a byte, against 0.46 for 56 KiB and 0.49 for 32 KiB at multiples of 4 KiB (ext4, Linux 6.18).
+inline constexpr uint64_t kFullChunkBytes = 16 * format::kPageBytes;
+inline constexpr uint64_t kAppendWords = (kFullChunkBytes - sizeof(format::ChunkHeader)) / 8;
 static_assert(kAppendWords * 8 % 32 == 0);
 
 // Begins a chunk of `bytes` in mapped zeros. It is never sealed: its payload is written in place.
@@ -37,7 +38,8 @@ class TraceFile {
   // first_tick. False: nothing of it counts, and the file's header says why.
   bool append(format::ChunkHeader& header, Part payload, Part more = {nullptr, 0});
   // Adds room for a chunk that is written in place, and maps it; zeros, whole pages. nullptr: none could be had.
-  char* add_segment(uint64_t bytes);
+  // `at_once`: all of it will be written, so the kernel is given the pages in large pieces.
+  char* add_segment(uint64_t bytes, bool at_once);
 
   // Of a file that gets nothing more: lets its first segment go.
   void close();

@@ -9,7 +9,8 @@ namespace heapspy::format {
 
 // True where one word says it all: addresses below 2^47 that are multiples of 16, sizes below 128 KiB.
 inline bool fits_short(std::uint64_t address, std::uint64_t size) {
-  return ((address & 15) | (address >> 47) | (size >> 17)) == 0;
+  const std::uint64_t rotated = address >> 4 | address << 60;  // one instruction; what the low four bits say is high now
+  return (rotated >> 43 | size >> 17) == 0;
 }
 
 inline std::uint64_t encode_short(Operation operation, std::uint64_t address, std::uint64_t size) {
