@@ -85,7 +85,7 @@ TEST(Surroundings, AFileSizeLimitRaisesNoSignal) {
   const report::Report report = run_changed("fsize", "the file size limit (ulimit -f) is reached").report;
   expect_rest_counted(report);
   EXPECT_GT(report.trace.events, 10000u);  // what fits is there
-  EXPECT_LE(report.trace.size_bytes, 300u << 10);
+  EXPECT_LE(report.trace.size_bytes, 500u << 10);
 }
 
 TEST(Surroundings, AFileSizeLimitOfNothingRaisesNoSignal) {

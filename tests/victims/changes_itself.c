@@ -35,7 +35,7 @@ static int change(void) {
   if (!strcmp(what, "chroot")) return leave_root();
   if (!strcmp(what, "replace")) return replace_trace();
   if (!strcmp(what, "setuid")) return setuid(65534);
-  if (!strcmp(what, "fsize")) return limit(RLIMIT_FSIZE, 300 << 10);
+  if (!strcmp(what, "fsize")) return limit(RLIMIT_FSIZE, 500 << 10);
   if (!strcmp(what, "fsize0")) return limit(RLIMIT_FSIZE, 0);
   if (!strcmp(what, "as")) return limit(RLIMIT_AS, 1 << 20);
   if (!strcmp(what, "nofile")) return limit(RLIMIT_NOFILE, 3);
