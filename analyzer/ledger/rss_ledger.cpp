@@ -89,6 +89,11 @@ class Builder {
   // Adds what malloc holds of a mapping, at most `rss`; returns how much that is.
   std::uint64_t add_malloc(const model::MappingShare& share, std::uint64_t rss) {
     const model::ResidentParts& parts = share.parts;
+    if (moment_.heap.unrecorded) {
+      const std::uint64_t all = std::min(rss, parts.sum() + share.unsplit_bytes);
+      sums_.add(PartKind::malloc_unsplit, all);
+      return all;
+    }
     std::uint64_t rest = rss;
     const auto give = [&](PartKind kind, std::uint64_t bytes) {
       const std::uint64_t given = std::min(bytes, rest);
@@ -140,6 +145,7 @@ class Builder {
       const auto kind = static_cast<PartKind>(k);
       rest -= sums_.cut(kind, rest);
       if (!java_.jvm && (kind == PartKind::java_heap || kind == PartKind::java_code)) continue;
+      if (moment_.heap.unrecorded != (kind == PartKind::malloc_unsplit) && kind <= PartKind::malloc_unsplit) continue;
       ledger.parts.push_back({kind, sums_[kind]});
     }
     // The RSS is the sum over the mappings, so nothing is left; only a damaged snapshot may say otherwise.
@@ -154,7 +160,12 @@ class Builder {
                       unsplit_));
     if (moment_.heap.process.in_use_bytes && !moment_.heap.process.resident_bytes)
       ledger.notes.emplace_back("of some of malloc's pages it is not known whether they are resident: they are in other");
-    const bool other_allocator = !moment_.heap.process.in_use_bytes && moment_.heap.process.live_blocks;
+    if (moment_.heap.unrecorded)
+      ledger.notes.emplace_back(
+          "the trace does not hold every block that lives, so malloc's heaps are one part; blocks that malloc mapped on their "
+          "own may be in other");
+    const bool other_allocator =
+        !moment_.heap.unrecorded && !moment_.heap.process.in_use_bytes && moment_.heap.process.live_blocks;
     if (other_allocator)
       ledger.notes.emplace_back(
           "the allocator is not glibc's: malloc: live is what live blocks cover of resident pages, and the rest of the "

@@ -16,6 +16,7 @@ namespace heapspy::ledger {
   X(malloc_pinned, "malloc: free, pinned")           \
   X(malloc_trimmable, "malloc: free, trimmable")     \
   X(malloc_cached, "malloc: free, cached")           \
+  X(malloc_unsplit, "malloc")                        \
   X(java_heap, "Java heap")                          \
   X(java_code, "metaspace and code")                 \
   X(thread_stacks, "thread stacks")                  \
@@ -45,7 +46,9 @@ struct Part {
 
 struct RssLedger {
   std::uint64_t total_bytes = 0;
-  std::vector<Part> parts;         // every kind once, in order; sums to total_bytes. java_* only where a JVM runs
+  // Every kind once, in order; sums to total_bytes. java_* only where a JVM runs; malloc_unsplit instead of malloc's other
+  // parts where the trace does not know every block by design (HeapFacts::unrecorded).
+  std::vector<Part> parts;
   std::vector<std::string> notes;  // one line each: why something is in `other` and not in a part of its own
 
   std::uint64_t bytes(PartKind) const;  // 0 if there is no such part

@@ -97,6 +97,7 @@ class Computation {
 
   ArenaState figures() {
     ArenaState state;
+    state.unrecorded = in_.facts.unrecorded;
     ArenaFigures& all = state.process;
     all.in_use_bytes = all.system_bytes = all.resident_bytes = 0;
     all.parts = ResidentParts{};
@@ -113,7 +114,7 @@ class Computation {
       std::sort(f.threads.begin(), f.threads.end());
       f.live_bytes = arena.live_bytes;
       f.live_blocks = arena.live_blocks;
-      if (in_.facts.glibc) f.in_use_bytes = arena.in_use + span.header_bytes;
+      if (in_.facts.glibc && !in_.facts.unrecorded) f.in_use_bytes = arena.in_use + span.header_bytes;
       if (span.kind == ArenaKind::main || span.kind == ArenaKind::secondary)
         f.system_bytes = span.system_bytes;
       else if (span.kind == ArenaKind::mmapped)
@@ -124,7 +125,7 @@ class Computation {
         if (splits_here) f.parts = arena.parts;
       }
       finish(f);
-      f.plug = plug_of(static_cast<std::uint32_t>(a));
+      if (!in_.facts.unrecorded) f.plug = plug_of(static_cast<std::uint32_t>(a));
       add_to(all, f);
       state.arenas.push_back(std::move(f));
     }
@@ -182,7 +183,7 @@ class Computation {
   };
 
   // Whether resident bytes can be told apart: inherited blocks of a forked process are in no trace of its own.
-  bool splits() const { return in_.facts.glibc && !in_.facts.forked; }
+  bool splits() const { return in_.facts.glibc && !in_.facts.forked && !in_.facts.unrecorded; }
 
   std::uint32_t outside(const Block& block) {
     if (!in_.facts.glibc || !in_.snapshot) return map_.other_index();

@@ -82,6 +82,7 @@ struct ArenaState {
   std::vector<MappingShare> shares;   // by mapping, each at most once
   std::vector<ThreadPin> pins;        // most bytes first
   std::vector<PinningBlock> pinning;  // most bytes first
+  bool unrecorded = false;            // HeapFacts::unrecorded
 };
 
 struct ArenaInputs {

@@ -13,11 +13,14 @@ inline constexpr std::uint64_t kHeapRegionBytes = 64ull << 20;  // glibc: HEAP_M
 
 // Filled from a trace's process chunk by heap_facts(); tests fill it by hand.
 struct HeapFacts {
-  bool glibc = true;                 // false: another allocator answers; then nothing is claimed about headers, bins, trim
-  std::uint32_t glibc_minor = 36;    // 2.N; 0 unknown
-  bool forked = false;               // blocks of the parent live on unseen: free, pinned and trimmable are unknown
-  std::uint32_t cache_depth = 7;     // blocks per bin of a thread cache; 0: there is none (before 2.26, or tuned off)
-  std::uint64_t cache_limit = 1032;  // largest request that a thread cache takes, bytes
+  bool glibc = true;               // false: another allocator answers; then nothing is claimed about headers, bins, trim
+  std::uint32_t glibc_minor = 36;  // 2.N; 0 unknown
+  bool forked = false;             // blocks of the parent live on unseen: free, pinned and trimmable are unknown
+  // Blocks live of which the trace cannot know (modes sample and count, a ring that was overwritten, a pause): what malloc
+  // holds is one sum.
+  bool unrecorded = false;
+  std::uint32_t cache_depth = 7;              // blocks per bin of a thread cache; 0: there is none (before 2.26, or tuned off)
+  std::uint64_t cache_limit = 1032;           // largest request that a thread cache takes, bytes
   std::uint64_t mmap_threshold = 128u << 10;  // smallest M_MMAP_THRESHOLD that may have held, bytes
 };
 

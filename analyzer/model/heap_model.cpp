@@ -1,7 +1,9 @@
 #include "analyzer/model/heap_model.h"
 
+#include <cmath>
 #include <memory>
 
+#include "analyzer/model/counted.h"
 #include "analyzer/model/heap_state.h"
 #include "analyzer/model/marks.h"
 
@@ -49,14 +51,44 @@ const Moment* Figures::at(Why why) const {
   return nullptr;
 }
 
+namespace {
+
+void take(Figures& figures, SampledFigures estimated) {
+  figures.totals = estimated.totals;
+  figures.errors = estimated.errors;
+  figures.threads = std::move(estimated.threads);
+  figures.thread_errors = std::move(estimated.thread_errors);
+  figures.sizes = std::move(estimated.sizes);
+  figures.lifetimes = std::move(estimated.lifetimes);
+}
+
+void take(Figures& figures, CountedFigures counted) {
+  figures.counted = true;
+  figures.counted_negative = counted.negative;
+  figures.events.events = counted.events;
+  figures.totals = counted.totals;
+  figures.threads = std::move(counted.threads);
+  figures.sizes = std::move(counted.sizes);
+}
+
+}  // namespace
+
 Figures build_figures(const trace::Reader& reader, const ModelOptions& options) {
   Figures figures;
   figures.facts = heap_facts(reader.process());
+  const format::Mode mode = reader.header().mode;
+  figures.facts.unrecorded =
+      mode == format::Mode::sample || mode == format::Mode::count || (reader.ring() && !reader.ring()->whole);
   TotalsCounter totals;
   ThreadStats threads;
   SizeHistogram sizes;
   Lifetimes lifetimes(reader.clock());
-  TimelineCurve curve;
+  std::optional<SampleEstimates> estimates;
+  if (mode == format::Mode::sample) estimates.emplace(reader.header().sample_bytes, reader.clock());
+  TimelineCurve curve(estimates ? std::function<std::uint64_t(std::uint64_t)>([&estimates](std::uint64_t size) {
+    return static_cast<std::uint64_t>(std::llround(estimates->bytes_for(size)));
+  })
+                                : nullptr);
   Marks marks;
 
   std::vector<WantedMoment> wanted;
@@ -73,6 +105,7 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
   {
     EndedLately ended(options.forks);
     std::vector<trace::Observer*> observers = {&totals, &threads, &sizes, &lifetimes, &curve, &marks};
+    if (estimates) observers.push_back(&*estimates);
     if (inherited) observers.push_back(&*inherited);
     if (!options.forks.empty()) observers.push_back(&ended);
     Run run(reader, figures.facts, std::move(wanted), &curve, options.top_blocks, std::move(observers), options.parent);
@@ -102,6 +135,8 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
   figures.threads = threads.figures();
   figures.sizes = sizes.rows();
   figures.lifetimes = lifetimes.rows();
+  if (estimates) take(figures, estimates->figures(figures.totals, std::move(figures.threads)));
+  if (mode == format::Mode::count) take(figures, counted_figures(reader.counters()));
   figures.curve = curve.points();
   figures.marks = marks.kept();
   figures.marks_left_out = marks.left_out();

@@ -9,6 +9,7 @@
 #include "analyzer/model/inherited.h"
 #include "analyzer/model/lifetimes.h"
 #include "analyzer/model/moment.h"
+#include "analyzer/model/sampled.h"
 #include "analyzer/model/size_histogram.h"
 #include "analyzer/model/thread_stats.h"
 #include "analyzer/model/timeline_curve.h"
@@ -22,12 +23,17 @@ struct Figures {
   HeapFacts facts;
   trace::TimelineCounts events;
   Totals totals;
-  std::vector<ThreadFigures> threads;         // by id
-  std::vector<SizeRow> sizes;                 // by size
-  std::vector<LifetimeRow> lifetimes;         // shortest first
-  std::vector<CurvePoint> curve;              // by time
-  std::vector<trace::Mark> marks;             // of the program's own threads, by time
-  std::uint64_t marks_left_out = 0;           // beyond kMarksKept
+  std::vector<ThreadFigures> threads;  // by id
+  std::vector<SizeRow> sizes;          // by size
+  std::vector<LifetimeRow> lifetimes;  // shortest first
+  std::vector<CurvePoint> curve;       // by time
+  std::vector<trace::Mark> marks;      // of the program's own threads, by time
+  std::uint64_t marks_left_out = 0;    // beyond kMarksKept
+  // Mode sample: `totals`, `threads`, `sizes`, `lifetimes` and `curve` are estimates, with these errors.
+  std::optional<StandardErrors> errors;
+  std::vector<StandardErrors> thread_errors;  // as threads
+  // Mode count: no block is known, and live bytes, lives and peaks are not; `totals.live_blocks` is where this is false.
+  bool counted = false, counted_negative = false;
   std::optional<InheritedFigures> inherited;  // only with ModelOptions::parent
   std::vector<Moment> moments;                // peak (if any snapshot was taken), end, requested (if asked for)
 

@@ -58,6 +58,8 @@ void HeapState::thread_ended(ThreadId id, Tick) {
   stacks_[id] = 0;
 }
 
+void HeapState::recording_switched(ThreadId, bool on, Tick) { facts_.unrecorded |= !on; }
+
 void HeapState::snapshot_taken(const trace::Snapshot& snapshot) {
   const std::size_t number = snapshots_++;
   bool computed = false;

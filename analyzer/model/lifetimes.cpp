@@ -15,10 +15,15 @@ Lifetimes::Lifetimes(const trace::Clock& clock) {
 
 void Lifetimes::released(const trace::Block& block, trace::ThreadId, trace::Release, trace::Tick tick) {
   const trace::Tick lived = (tick > block.born ? tick - block.born : 0) + block.lived_before;
-  unsigned i = 0;
-  while (lived >= until_[i] && i + 1 < kBuckets) i++;
+  const unsigned i = bucket(lived);
   rows_[i].blocks++;
   rows_[i].bytes += block.size;
+}
+
+unsigned Lifetimes::bucket(trace::Tick lived) const {
+  unsigned i = 0;
+  while (lived >= until_[i] && i + 1 < kBuckets) i++;
+  return i;
 }
 
 void Lifetimes::inherited_release(const trace::Block& block, trace::ThreadId by, trace::Release how, trace::Tick tick) {

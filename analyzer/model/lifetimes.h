@@ -21,11 +21,15 @@ class Lifetimes final : public trace::Observer {
   explicit Lifetimes(const trace::Clock&);
   std::vector<LifetimeRow> rows() const;  // from the shortest to the longest bucket in use, empty ones between included
 
+  static constexpr unsigned kBuckets = 12;  // [0, 10 µs), then a decade each; the last has no end (10^6 s is written)
+  unsigned bucket(trace::Tick lived) const;
+  // Without blocks, for those who count otherwise.
+  LifetimeRow empty_row(unsigned bucket) const { return {rows_[bucket].from_s, rows_[bucket].to_s, 0, 0}; }
+
   void released(const trace::Block&, trace::ThreadId by, trace::Release, trace::Tick) override;
   void inherited_release(const trace::Block&, trace::ThreadId by, trace::Release, trace::Tick) override;
 
  private:
-  static constexpr unsigned kBuckets = 12;  // [0, 10 µs), then a decade each; the last has no end (10^6 s is written)
   std::array<trace::Tick, kBuckets> until_{};
   std::array<LifetimeRow, kBuckets> rows_{};
 };

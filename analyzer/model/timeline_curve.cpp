@@ -37,23 +37,23 @@ void TimelineCurve::moved(trace::Tick tick) {
 }
 
 void TimelineCurve::allocated(const trace::Block& block, trace::Tick tick) {
-  live_ += block.size;
+  live_ += bytes(block.size);
   moved(tick);
 }
 
 void TimelineCurve::released(const trace::Block& block, trace::ThreadId, trace::Release, trace::Tick tick) {
   // What was live until now was live in this bin too: a bin that only frees begins at its height.
   moved(tick);
-  live_ -= block.size;
+  live_ -= bytes(block.size);
 }
 
 void TimelineCurve::vanished(const trace::Block& block, trace::Tick tick) {
   moved(tick);
-  live_ -= block.size;
+  live_ -= bytes(block.size);
 }
 
 void TimelineCurve::resized(const trace::Block& before, const trace::Block& after, trace::ThreadId, trace::Tick tick) {
-  live_ += after.size - (before.known ? before.size : 0);
+  live_ += bytes(after.size) - (before.known ? bytes(before.size) : 0);
   moved(tick);
 }
 

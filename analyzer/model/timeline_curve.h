@@ -1,7 +1,9 @@
 // Live bytes and residency over time, in at most 256 points however long the trace is. Peaks are kept.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "analyzer/trace/event.h"
@@ -20,6 +22,8 @@ struct CurvePoint {
 class TimelineCurve final : public trace::Observer {
  public:
   static constexpr std::size_t kBins = 126;
+  // `stands_for`: how many bytes a block of a size is taken for; empty: its own.
+  explicit TimelineCurve(std::function<std::uint64_t(std::uint64_t)> stands_for = {}) : stands_for_(std::move(stands_for)) {}
   std::vector<CurvePoint> points() const;  // by time; the last one is the last event or snapshot
 
   // What a snapshot says beyond RSS; called by the heap state, for the snapshot that is being taken.
@@ -37,9 +41,11 @@ class TimelineCurve final : public trace::Observer {
     CurvePoint top;   // highest live bytes
     CurvePoint seen;  // snapshot of highest RSS
   };
+  std::uint64_t bytes(std::uint64_t size) const { return stands_for_ ? stands_for_(size) : size; }
   Bin& bin(trace::Tick);
   void moved(trace::Tick);
 
+  std::function<std::uint64_t(std::uint64_t)> stands_for_;
   std::vector<Bin> bins_ = std::vector<Bin>(kBins);
   unsigned width_log2_ = 14;  // of a bin, in ticks
   CurvePoint newest_;         // the last snapshot

@@ -93,8 +93,17 @@ void TotalsCounter::failed(ThreadId thread, Origin origin, std::uint64_t, Tick) 
 }
 
 void TotalsCounter::unknown_release(ThreadId thread, std::uint64_t, Release release, bool inherited, Tick) {
-  totals_.frees++;
   (inherited ? totals_.inherited_frees : totals_.unknown_frees)++;
+  unknown_block(thread, release);
+}
+
+void TotalsCounter::unrecorded_release(ThreadId thread, std::uint64_t, Release release, Tick) {
+  totals_.unrecorded_frees++;
+  unknown_block(thread, release);
+}
+
+void TotalsCounter::unknown_block(ThreadId thread, Release release) {
+  totals_.frees++;
   calls_of(totals_.calls, release)++;
   newest_[thread] = 0;
 }

@@ -27,6 +27,8 @@ struct Totals {
   std::uint64_t temporary = 0;        // blocks freed by the very next event of their thread
   std::uint64_t unknown_frees = 0;    // of addresses where no block was known; not counting:
   std::uint64_t inherited_frees = 0;  // of blocks that the parent allocated before fork
+  std::uint64_t unrecorded_frees =
+      0;  // of blocks that were allocated while nothing was recorded (Observer::unrecorded_release)
   Calls calls;
 };
 
@@ -43,8 +45,10 @@ class TotalsCounter final : public trace::Observer {
   void release_unseen(const trace::Block&, trace::ThreadId said) override;
   void failed(trace::ThreadId, trace::Origin, std::uint64_t size, trace::Tick) override;
   void unknown_release(trace::ThreadId, std::uint64_t address, trace::Release, bool inherited, trace::Tick) override;
+  void unrecorded_release(trace::ThreadId, std::uint64_t address, trace::Release, trace::Tick) override;
 
  private:
+  void unknown_block(trace::ThreadId, trace::Release);
   void end_block(const trace::Block&, trace::ThreadId by);
   void grown(trace::Tick);
 

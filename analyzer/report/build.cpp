@@ -231,7 +231,8 @@ findings::PartKind part_kind(ledger::PartKind kind) {
     case ledger::PartKind::malloc_overhead:
     case ledger::PartKind::malloc_pinned:
     case ledger::PartKind::malloc_trimmable:
-    case ledger::PartKind::malloc_cached: return findings::PartKind::malloc;
+    case ledger::PartKind::malloc_cached:
+    case ledger::PartKind::malloc_unsplit: return findings::PartKind::malloc;
     case ledger::PartKind::heapspy: return findings::PartKind::recorder;
     default: return findings::PartKind::other;
   }

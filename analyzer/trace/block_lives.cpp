@@ -302,6 +302,10 @@ void BlockLives::tell_end(const Block& block, const Ending& ending, Tick now) {
 
 void BlockLives::tell_unknown(std::uint64_t address, const Ending& ending, bool lived, Tick now) {
   if (ending.call == Ending::Call::move) return;  // told as a realloc of an unknown block
+  if (settings_.partial) {
+    for (Observer* observer : observers_) observer->unrecorded_release(ending.by, address, ending.release, now);
+    return;
+  }
   const bool inherited = settings_.forked && !lived;
   for (Observer* observer : observers_) observer->unknown_release(ending.by, address, ending.release, inherited, now);
 }
@@ -383,6 +387,18 @@ void BlockLives::wake(LiveSlot& slot, const Caller* keeper, Tick now) {
     return true;
   });
   tidy(slot);
+}
+
+void BlockLives::forget_all(Tick now) {
+  std::vector<std::uint64_t> addresses;
+  table_.for_each([&](const Block& block) { addresses.push_back(block.address); });
+  for (const std::uint64_t address : addresses) {
+    LiveSlot& slot = table_.at(address);
+    const Block block = slot.block();
+    table_.end_life(slot);
+    if (slot.noted) wake(slot, nullptr, now);
+    for (Observer* observer : observers_) observer->vanished(block, now);
+  }
 }
 
 void BlockLives::expire(std::uint64_t address, Tick high) { expiries_.push({high, address}); }

@@ -57,6 +57,7 @@ class BlockLives {
     bool one_thread = false;  // no repairs: order is exact
     bool lossy = false;       // events are known to be missing
     bool forked = false;
+    bool partial = false;                        // calls are missing by design, such as those that are too old for a ring
     const InheritedBlocks* inherited = nullptr;  // of a forked process whose parent's trace is at hand
     // Every call of the process is in the trace: each end belongs to a block in it. Then debts and loans are kept until
     // they meet.
@@ -77,6 +78,12 @@ class BlockLives {
   // The block that lives there, also one that came from the parent and that nothing has touched.
   std::optional<Block> block_at(std::uint64_t address) const;
   void prefetch(std::uint64_t address) const { table_.prefetch(address); }
+
+  // From now on calls are missing: the program paused recording.
+  void lose_sight() { settings_.lossy = settings_.partial = true; }
+
+  // Every block that lives may have ended unseen: what is known of them is over.
+  void forget_all(Tick now);
 
   void wait(std::uint64_t address, Waiting);
   void stop_waiting(std::uint64_t address, LaneIndex);

@@ -57,6 +57,10 @@ class Observer {
   virtual void inherited_release(const Block& block, ThreadId by, Release release, Tick tick) {
     unknown_release(by, block.address, release, true, tick);
   }
+  // The same of a block that was allocated while nothing was recorded: before the span of a ring, in a gap of it, in a pause.
+  virtual void unrecorded_release(ThreadId by, std::uint64_t address, Release release, Tick tick) {
+    unknown_release(by, address, release, false, tick);
+  }
   // An inherited block cannot live any more because its address was given out again: its end lies on the other side of the
   // fork, or was lost.
   virtual void inherited_gone(const Block&, Tick) {}

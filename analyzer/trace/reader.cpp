@@ -109,6 +109,8 @@ struct Reader::State {
   std::uint64_t lost_events = 0;
   std::vector<SnapshotPlace> snapshots;
   std::vector<Mark> marks;
+  std::optional<RingSpan> ring;
+  std::vector<format::ThreadCounters> counters;
   // Both grow in const member functions: reading words is when damage in them is found.
   mutable std::vector<Damage> damage;
   mutable std::unordered_set<std::uint64_t> noted;  // file offsets of chunks whose words were found damaged
@@ -161,6 +163,27 @@ struct Reader::State {
     std::stable_sort(snapshots.begin(), snapshots.end(), [](const SnapshotPlace& left, const SnapshotPlace& right) {
       return left.info.begin_tick < right.info.begin_tick;
     });
+  }
+
+  // Never sealed, as staging segments: each number is as right as it was when it was read.
+  void find_counters(const std::vector<FoundChunk>& chunks) {
+    for (const FoundChunk& chunk : chunks) {
+      if (chunk.kind != format::ChunkKind::counters) continue;
+      format::CountersHeader segment{};
+      const std::uint64_t room = chunk.payload_bytes > sizeof segment ? chunk.payload_bytes - sizeof segment : 0;
+      const bool read = file.read(chunk.payload_at, &segment, sizeof segment) == sizeof segment;
+      const bool known = read && segment.slot_bytes >= sizeof(format::ThreadCounters) && segment.slot_bytes % kWordBytes == 0;
+      if (!known || segment.slots > room / segment.slot_bytes)
+        damage.push_back({chunk.payload_at - sizeof(format::ChunkHeader), "a segment of counters is damaged"});
+      const std::uint64_t slots = known ? std::min<std::uint64_t>(segment.slots, room / segment.slot_bytes) : 0;
+      for (std::uint64_t i = 0; i < slots; i++) {
+        format::ThreadCounters thread;
+        const std::uint64_t at = chunk.payload_at + sizeof segment + i * segment.slot_bytes;
+        if (file.read(at, &thread, sizeof thread) == sizeof thread && thread.thread) counters.push_back(thread);
+      }
+    }
+    std::stable_sort(counters.begin(), counters.end(),
+                     [](const auto& left, const auto& right) { return left.thread < right.thread; });
   }
 
   // A mark chunk holds at most the text of format::Control.
@@ -247,6 +270,8 @@ Reader::Reader(const std::string& path) : state_(std::make_unique<State>(path)) 
       s.damage.push_back({chunk.payload_at - sizeof(format::ChunkHeader), "the file ends within a chunk"});
   s.streams = join_pieces(s.file, s.header, scan.chunks, staging, s.damage);
   s.lost_events = staging.lost_events + s.header.unregistered_lost;
+  if (s.header.mode == format::Mode::ring) s.ring = ring_span(s.streams, s.header.threads);
+  s.find_counters(scan.chunks);
   s.find_snapshots(scan.chunks);
   s.find_marks(scan.chunks);
 }
@@ -261,6 +286,9 @@ const ProcessInfo& Reader::process() const { return state_->process; }
 const std::vector<ThreadStream>& Reader::threads() const { return state_->streams.threads; }
 const std::vector<Damage>& Reader::damage() const { return state_->damage; }
 std::uint64_t Reader::lost_events() const { return state_->lost_events + state_->missing_records; }
+
+const std::vector<format::ThreadCounters>& Reader::counters() const { return state_->counters; }
+const std::optional<RingSpan>& Reader::ring() const { return state_->ring; }
 
 std::size_t Reader::snapshots() const { return state_->snapshots.size(); }
 Tick Reader::snapshot_tick(std::size_t i) const { return state_->snapshots.at(i).info.begin_tick; }

@@ -88,6 +88,13 @@ struct ThreadStream {
   std::uint64_t lost_events = 0;    // counted by the recorder
 };
 
+// Mode ring: what its rings hold, or those of the copy.
+struct RingSpan {
+  Tick oldest = 0;     // the first event of any thread that is there
+  Tick from = 0;       // since then everything is
+  bool whole = false;  // nothing was overwritten: the trace is like one of mode full
+};
+
 class Reader {
  public:
   // Throws Unreadable.
@@ -101,9 +108,11 @@ class Reader {
   std::uint64_t size_bytes() const;  // of the file as it is on disk (allocated or not)
   const Clock& clock() const;
   const ProcessInfo& process() const;
-  const std::vector<ThreadStream>& threads() const;  // by id
-  const std::vector<Damage>& damage() const;         // grows while words are read
-  std::uint64_t lost_events() const;                 // likewise
+  const std::vector<ThreadStream>& threads() const;             // by id
+  const std::vector<Damage>& damage() const;                    // grows while words are read
+  std::uint64_t lost_events() const;                            // likewise
+  const std::optional<RingSpan>& ring() const;                  // only in mode ring
+  const std::vector<format::ThreadCounters>& counters() const;  // of mode count, by thread
   // Snapshots in the order of time, decoded on demand (they can be large).
   std::size_t snapshots() const;
   Tick snapshot_tick(std::size_t) const;

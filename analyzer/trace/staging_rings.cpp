@@ -70,8 +70,10 @@ void copy_staging(const TraceFile& file, const FoundChunk& chunk, bool running, 
       damage.push_back({slot_at, "the file ends within the slots of a staging segment"});
       return;
     }
-    to.lost_events += slot.lost_events;
-    if (slot.thread && slot.lost_events) to.lost_by_thread.emplace_back(slot.thread, slot.lost_events);
+    // A ring that its owner has left (mode ring) has a count that went on elsewhere.
+    const bool left = slot.thread && slot.filled;
+    if (!left) to.lost_events += slot.lost_events;
+    if (!left && slot.thread && slot.lost_events) to.lost_by_thread.emplace_back(slot.thread, slot.lost_events);
     if (!slot.thread) continue;
 
     RingCopy ring;
@@ -89,6 +91,7 @@ void copy_staging(const TraceFile& file, const FoundChunk& chunk, bool running, 
       ring.tid = slot.tid;
       ring.stream_at = slot.appended - slot.stream_delta;
       ring.first_tick = slot.first_tick;
+      ring.filled = slot.filled;
       ring.counted = {};
       if (slot.counted_at) ring.counted = {slot.counted_at - slot.stream_delta, slot.records};
       ring.words.clear();

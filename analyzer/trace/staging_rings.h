@@ -16,7 +16,8 @@ struct RingCopy {
   std::uint32_t tid = 0;
   std::uint64_t stream_at = 0;  // of the first word; also where the thread's chunks end
   Tick first_tick = 0;
-  StreamCount counted;  // records 0: not said
+  std::uint64_t filled = 0;  // mode ring: as in the slot
+  StreamCount counted;       // records 0: not said
   std::vector<std::uint64_t> words;
 };
 

@@ -161,6 +161,8 @@ Streams join_pieces(const TraceFile& file, const format::FileHeader& header, con
   // Slots have no checksum of their own.
   const std::uint32_t highest_in_slots = std::min(highest, std::max(header.threads, highest_in_chunks));
   std::map<std::uint32_t, std::uint64_t> appended;
+  std::uint64_t lowest_filled = ~0ull;
+  std::pair<std::uint32_t, std::uint64_t> oldest;  // thread and place at which the ring that was filled first ended
   for (RingCopy& ring : staging.rings) {
     if (ring.thread > highest_in_slots || ring.stream_at >= kStreamLimit) {
       damage.push_back(
@@ -168,6 +170,10 @@ Streams join_pieces(const TraceFile& file, const format::FileHeader& header, con
       continue;
     }
     ThreadStream& thread = stream(ring.thread, ring.tid);
+    if (ring.filled && ring.filled < lowest_filled) {
+      lowest_filled = ring.filled;
+      oldest = {ring.thread, ring.stream_at + ring.words.size()};
+    }
     appended[ring.thread] = std::max(appended[ring.thread], ring.stream_at);
     if (ring.counted.records && ring.counted.place <= ring.stream_at + ring.words.size()) thread.counts.push_back(ring.counted);
     StreamPiece piece;
@@ -197,8 +203,28 @@ Streams join_pieces(const TraceFile& file, const format::FileHeader& header, con
               [](const StreamCount& left, const StreamCount& right) { return left.place < right.place; });
     const auto known = appended.find(index(thread.id));
     joiner.find_gaps(thread, known == appended.end() ? 0 : known->second);
+    if (index(thread.id) != oldest.first) continue;
+    for (const StreamPiece& piece : thread.pieces)
+      if (piece.stream_at <= oldest.second) streams.oldest_filled = piece.first_tick;  // of the piece that follows, if any
   }
   return streams;
+}
+
+RingSpan ring_span(const Streams& streams, std::uint32_t threads) {
+  RingSpan span;
+  span.oldest = ~Tick{0};
+  span.whole = streams.threads.size() >= threads;
+  for (const ThreadStream& thread : streams.threads)
+    for (const StreamPiece& piece : thread.pieces) {
+      span.oldest = std::min(span.oldest, piece.first_tick);
+      if (!piece.gap) continue;
+      span.whole = false;
+      span.from = std::max(span.from, piece.first_tick);
+    }
+  if (span.oldest == ~Tick{0}) span.oldest = 0;
+  // Threads of which nothing is left had ended before the oldest ring that is left was filled.
+  span.from = std::max(span.from, span.whole ? 0 : streams.oldest_filled);
+  return span;
 }
 
 }  // namespace heapspy::trace

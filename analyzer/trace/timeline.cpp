@@ -107,6 +107,7 @@ struct Timeline::State {
   TurnQueue ready, deadlines;
 
   Tick now = 0;
+  Tick forget_at = kEndless;  // mode ring: what lived before may have ended in a piece that was overwritten
   Tick next_settle = 0;
   TimelineCounts counts;
   std::uint64_t repairs_seen = 0;
@@ -135,6 +136,7 @@ struct Timeline::State {
     std::stable_sort(starts.begin(), starts.end(), [&](LaneIndex left, LaneIndex right) { return start(left) < start(right); });
     find_next_start();
     if (trace.snapshots()) next_snapshot_tick = trace.snapshot_tick(0);
+    if (trace.ring() && !trace.ring()->whole) forget_at = trace.ring()->from;
   }
 
   // From the headers of file and chunks, not from words that may be damaged.
@@ -152,6 +154,7 @@ struct Timeline::State {
     settings.inherited = inherited;
     settings.one_thread = trace.threads().size() < 2;
     settings.forked = trace.header().forked != 0;
+    settings.partial = trace.ring() && !trace.ring()->whole;
     settings.lossy = trace.lost_events() != 0 || !trace.damage().empty();
     for (const ThreadStream& stream : trace.threads())
       for (const StreamPiece& piece : stream.pieces) settings.lossy |= piece.gap;
@@ -233,6 +236,10 @@ struct Timeline::State {
     if (tick <= now) return;
     while (next_snapshot_tick < tick) pass_snapshot();
     now = tick;
+    if (now >= forget_at) {
+      forget_at = kEndless;
+      lives.forget_all(now);
+    }
     if (lives.may_settle(now) && now >= next_settle) settle();
   }
 
@@ -306,6 +313,7 @@ struct Timeline::State {
   }
 
   void tell_of_thread(Lane& lane, const Event& event) {
+    if (event.act == Act::mark && event.detail == static_cast<std::uint8_t>(format::Kind::paused)) lives.lose_sight();
     const std::string text = event.act == Act::thread_end ? std::string() : lane.cursor.take_text();
     const auto tid = static_cast<std::uint32_t>(event.size);
     const ThreadId named = event.act == Act::thread_name ? thread_of(lane, tid) : lane.thread;
