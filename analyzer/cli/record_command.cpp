@@ -20,6 +20,8 @@
 #include "analyzer/collector/collector.h"
 #include "analyzer/findings/quantity.h"
 #include "analyzer/process/child_process.h"
+#include "analyzer/process/doctor.h"
+#include "analyzer/process/elf_facts.h"
 #include "analyzer/process/program_file.h"
 #include "analyzer/report/build.h"
 #include "analyzer/report/summary.h"
@@ -111,7 +113,8 @@ std::string base_name(const std::string& path) { return path.substr(path.rfind('
 std::string why_no_trace(const Options& options, const process::ProgramFile& program, const std::string& out) {
   if (value_of(options, "HEAPSPY_MODE") == "off") return "recording was off (HEAPSPY_MODE=off)";
   if (const std::string_view why = process::why_not_recorded(program.kind); !why.empty())
-    return fmt::format("{} {}", program.interpreter.empty() ? program.path : program.interpreter, why);
+    return fmt::format("{} {}", program.runs, why);
+  if (const std::string why = process::why_not_seen(program.runs); !why.empty()) return fmt::format("{} {}", program.runs, why);
   const std::string folder = out.substr(0, out.rfind('/'));
   if (folder.find('%') == std::string::npos && ::access(folder.empty() ? "/" : folder.c_str(), W_OK | X_OK) != 0)
     return fmt::format("{} cannot be written to; choose another folder with --out", folder);
@@ -160,6 +163,8 @@ void print_result(const Options& options, const process::ProgramFile& program, c
   if (all.size() > 1)
     say(fmt::format("and {} more of its children and predecessors in {}", all.size() - 1,
                     main_trace.path.substr(0, main_trace.path.rfind('/') + 1)));
+  if (const std::string why = process::why_not_seen(program.runs); !why.empty())
+    say(fmt::format("the trace lacks its allocations: {} {}", program.runs, why));
   print_summary(main_trace.path);
 }
 
@@ -182,9 +187,11 @@ ExitStatus record(const Options& options, const std::vector<std::string>& comman
     if (!options.values[i].empty()) plan.environment.emplace_back(kSettings[i].variable, options.values[i]);
   std::erase_if(plan.environment, [](const auto& change) { return change.first == "HEAPSPY_OUT"; });
   plan.environment.emplace_back("HEAPSPY_OUT", out);
-  plan.environment.emplace_back("LD_PRELOAD", preload_first(library, environment_value("LD_PRELOAD")));
-
   const process::ProgramFile program = process::examine_program(command[0]);
+  // AddressSanitizer's runtime ends the program where another library is loaded before it.
+  if (!process::read_elf_facts(program.runs).has_asan)
+    plan.environment.emplace_back("LD_PRELOAD", preload_first(library, environment_value("LD_PRELOAD")));
+
   const std::uint64_t since_ns = realtime_ns();
   // Before the program starts: from then on its traces are seen to appear.
   std::unique_ptr<collector::Collector> collector;

@@ -117,6 +117,7 @@ ProgramFile examine_program(const std::string& command) {
     program.interpreter = path;
     program.kind = accessible(path);
   }
+  program.runs = path;
   return program;
 }
 

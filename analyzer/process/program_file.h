@@ -20,6 +20,7 @@ enum class ProgramKind {
 struct ProgramFile {
   ProgramKind kind = ProgramKind::unknown;
   std::string path;         // what PATH led to
+  std::string runs;         // what the kernel runs: `path`, or of a script its interpreter
   std::string interpreter;  // script: the program that runs it, which `kind` speaks of; else the dynamic linker
 };
 

@@ -51,6 +51,7 @@ std::optional<std::string> stop_text(const format::FileHeader& header) {
     case format::Stop::unreachable: return "the trace's path led nowhere any more" + detail;
     case format::Stop::no_descriptor: return "the process had no descriptor left" + detail;
     case format::Stop::io_error: return "the trace could not be written" + detail;
+    case format::Stop::sandbox: return "the program entered a sandbox (seccomp), and the recorder rests since then";
     case format::Stop::max_size:
       return fmt::format("the trace reached HEAPSPY_MAX ({})", findings::bytes_text(header.max_bytes));
   }
@@ -79,6 +80,88 @@ std::optional<std::uint64_t> status_bytes(const std::string& status, std::string
   return kib * 1024;
 }
 
+std::optional<std::string> trigger_word(format::Trigger trigger) {
+  switch (trigger) {
+    case format::Trigger::none: return std::nullopt;
+    case format::Trigger::rss: return "rss";
+    case format::Trigger::cgroup: return "cgroup";
+    case format::Trigger::signal: return "signal";
+    case format::Trigger::fail: return "fail";
+    case format::Trigger::requested: return "requested";
+  }
+  return fmt::format("trigger {}", static_cast<std::uint32_t>(trigger));
+}
+
+std::optional<RingReport> ring_report(const Reader& reader, const Figures& figures) {
+  if (!reader.ring()) return std::nullopt;
+  RingReport ring;
+  ring.whole = reader.ring()->whole;
+  ring.limit_bytes = reader.header().ring_bytes;
+  ring.frozen_by = trigger_word(reader.header().frozen_by);
+  if (figures.events.events == 0) return ring;
+  ring.oldest_s = reader.clock().seconds(reader.ring()->oldest);
+  ring.from_s = reader.clock().seconds(reader.ring()->from);
+  ring.to_s = std::max(*ring.from_s, reader.clock().seconds(figures.events.last_tick));
+  return ring;
+}
+
+// Of the marks that are kept; a thread that pauses while another has paused already adds nothing.
+std::vector<PauseReport> pauses_of(const Figures& figures, const trace::Clock& clock) {
+  std::vector<PauseReport> pauses;
+  for (const trace::Mark& mark : figures.marks) {
+    const bool open = !pauses.empty() && !pauses.back().to_s;
+    if (mark.kind == trace::Mark::Kind::paused && !open) pauses.push_back({clock.seconds(mark.tick), std::nullopt});
+    if (mark.kind == trace::Mark::Kind::resumed && open) pauses.back().to_s = clock.seconds(mark.tick);
+  }
+  return pauses;
+}
+
+bool paused(const Figures& figures) {
+  return std::any_of(figures.marks.begin(), figures.marks.end(),
+                     [](const trace::Mark& mark) { return mark.kind == trace::Mark::Kind::paused; });
+}
+
+StandardErrorReport error_report(const model::StandardErrors& from) {
+  return {from.allocations, from.frees,       from.reallocations,  from.bytes_allocated,
+          from.live_bytes,  from.live_blocks, from.peak_live_bytes};
+}
+
+// What the mode cannot know is taken out of figures that were made as if every block were known.
+void leave_out_unknown(Report& report, const Figures& figures, const Reader& reader) {
+  TotalsReport& totals = report.totals;
+  const bool ring = reader.ring() && !reader.ring()->whole;
+  if (ring) totals.before_ring_frees = figures.totals.unrecorded_frees;
+  if (!ring && paused(figures)) totals.paused_frees = figures.totals.unrecorded_frees;
+  if (figures.errors) {
+    totals.standard_error = error_report(*figures.errors);
+    for (std::size_t i = 0; i < report.threads.size(); i++)
+      report.threads[i].standard_error = error_report(figures.thread_errors[i]);
+    totals.temporary.reset();  // which events come next is not known
+  }
+  if (!figures.counted) return;
+  totals.live_bytes = totals.peak_live_bytes = totals.temporary = totals.unknown_frees = totals.inherited_frees = std::nullopt;
+  totals.peak_time_s.reset();
+  if (figures.counted_negative) totals.live_blocks.reset();
+  for (ThreadReport& thread : report.threads)
+    thread.live_bytes = thread.peak_live_bytes = thread.freed_by_others = thread.freed_for_others = std::nullopt;
+  for (SizeReport& size : report.sizes) size.live_blocks = size.live_bytes = std::nullopt;
+  for (PointReport& point : report.timeline) point.live_bytes.reset();
+}
+
+// The same of a moment and its arenas. A sample says nothing about single pages and arenas; its live bytes are on the curve.
+void leave_out_unknown(MomentReport& moment, std::vector<ArenaReport>& arenas, const Figures& figures, trace::Tick tick) {
+  if (!figures.errors && !figures.counted) return;
+  moment.live_bytes.reset();
+  for (ArenaReport& arena : arenas) {
+    arena.live_bytes.reset();
+    arena.live_blocks.reset();
+    arena.threads.clear();
+  }
+  if (!figures.errors) return;
+  for (const model::CurvePoint& point : figures.curve)
+    if (point.tick <= tick) moment.live_bytes = point.live_bytes;
+}
+
 TraceReport trace_report(const Reader& reader, const Figures& figures) {
   TraceReport trace;
   trace.path = reader.path();
@@ -96,6 +179,10 @@ TraceReport trace_report(const Reader& reader, const Figures& figures) {
       trace.damage_left_out++;
   trace.stop = stop_text(reader.header());
   trace.complete = trace.lost_events == 0 && trace.damage.empty() && !trace.stop;
+  trace.ring = ring_report(reader, figures);
+  if (reader.header().mode == format::Mode::sample)
+    trace.sample = SampleReport{reader.header().sample_bytes, reader.header().sampling_lost};
+  trace.pauses = pauses_of(figures, reader.clock());
   return trace;
 }
 
@@ -303,6 +390,17 @@ findings::Facts facts_of(const Report& report, const Figures& figures, const Mom
   facts.peak_live_bytes = figures.totals.peak_live_bytes;
   facts.live_bytes = moment.live_bytes;
   facts.bytes_allocated = report.totals.bytes_allocated;
+  facts.estimated = figures.errors.has_value();
+  // Where not every block is known, neither pages nor parts can be told apart; and where calls are missing, blocks that seem
+  // to pile up may have been given back.
+  const bool calls_missing = (reader.ring() && !reader.ring()->whole) || paused(figures) || figures.counted;
+  if (figures.facts.unrecorded || paused(figures)) {
+    facts.arenas.clear();
+    facts.parts.clear();
+    facts.pinners.clear();
+    facts.live_bytes = figures.errors ? report.totals.live_bytes : std::nullopt;
+  }
+  if (calls_missing) return facts;
   for (const PointReport& point : report.timeline)
     if (point.live_bytes) facts.timeline.push_back({point.time_s, *point.live_bytes});
   for (const SizeReport& size : report.sizes)
@@ -346,6 +444,7 @@ Report build_report(const Reader& reader, const Figures& figures, const BuildOpt
         {reader.clock().seconds(point.tick), point.live_bytes, point.system_bytes, point.rss_bytes, point.pinned_bytes});
 
   add_marks(report, figures, reader);
+  leave_out_unknown(report, figures, reader);
 
   const Moment* end = figures.at(model::Why::end);
   const Moment* peak = figures.at(model::Why::peak);
@@ -356,6 +455,7 @@ Report build_report(const Reader& reader, const Figures& figures, const BuildOpt
     report.at = moment_report(*at);
     report.arenas = arenas_report(*at, reader.clock());
     report.rss = rss_report(*at, reader.path());
+    leave_out_unknown(report.at, report.arenas, figures, at->tick);
     if (at->heap.process.pinned_bytes) {
       for (ThreadReport& thread : report.threads) thread.pinned_bytes = 0;
       for (const model::ThreadPin& pin : at->heap.pins)
@@ -366,6 +466,7 @@ Report build_report(const Reader& reader, const Figures& figures, const BuildOpt
     report.end_at = moment_report(*end);
     report.arenas_at_end = arenas_report(*end, reader.clock());
     report.rss_at_end = rss_report(*end, reader.path());
+    leave_out_unknown(report.end_at, report.arenas_at_end, figures, end->tick);
   }
   const auto judged = [&](const Moment& moment) { return findings::judge(facts_of(report, figures, moment, reader)); };
   // A program may hold to the end what it freed after its peak, or give everything back before its end: both are told.

@@ -111,6 +111,7 @@ const char* stop_reason(std::uint32_t stop) {
     case format::Stop::no_descriptor: return ": the process had no file descriptor left";
     case format::Stop::io_error: return ": the file could not be written";
     case format::Stop::max_size: return ": HEAPSPY_MAX was reached";
+    case format::Stop::sandbox: return ": the program entered a sandbox (seccomp)";
   }
   return ": the file could not be written";
 }

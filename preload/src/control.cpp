@@ -15,6 +15,8 @@
 #include "snapshot.h"
 #include "trigger.h"
 
+#pragma weak malloc_trim  // next_allocator.cpp says why
+
 namespace heapspy::control {
 
 using namespace format;
@@ -23,6 +25,7 @@ namespace {
 
 constexpr size_t kStackBytes = 256 << 10;
 constexpr uint32_t kMainEnded = 1u << 31;  // in Recorder::helper_work
+constexpr uint32_t kNoMore = 1u << 30;     // the helper is to end
 
 // glibc's own word (2.32 and later, sys/single_threaded.h): 0 once there was a second thread, whether or not it allocates.
 const volatile char* single_threaded_word = nullptr;
@@ -117,10 +120,12 @@ void* help(void*) {
   Control& c = words();
   pthread_setname_np(pthread_self(), "heapspy");
   if (options.control) std::atomic_ref<uint32_t>(c.listeners).store(1, std::memory_order_release);
+  r.helper_tid.store(static_cast<uint32_t>(os::tid()), std::memory_order_release);
   r.helper_runs.store(true, std::memory_order_release);
   // `asked` is the futex word for every reason to wake: threads of the process add to helper_work and wake it.
   for (;;) {
     const uint32_t wanted = r.helper_work.load(std::memory_order_acquire);
+    if (wanted & kNoMore) return nullptr;
     if (wanted & kMainEnded) {
       if (!program_has_threads()) return nullptr;
     }
@@ -173,6 +178,25 @@ void serve_if_asked() {
 void have_helper_do(uint32_t bits) {
   recorder->helper_work.fetch_or(bits, std::memory_order_release);
   os::futex_wake(&words().asked);
+}
+
+void end_helper() {
+  Recorder& r = *recorder;
+  if (!r.helper_asked_for.exchange(true)) return;
+  r.helper_work.fetch_or(kNoMore, std::memory_order_release);
+  const auto process = static_cast<uint32_t>(os::pid());
+  const timespec millisecond = {0, 1000000};
+  for (int i = 0; i < 2000; i++) {
+    os::futex_wake(&words().asked);
+    const uint32_t helper = r.helper_tid.load(std::memory_order_acquire);
+    if (helper && os::thread_is_gone(process, helper)) break;
+    uint32_t nothing = 0;
+    os::futex_wait(&nothing, 0, &millisecond);
+  }
+  r.helper_runs.store(false, std::memory_order_relaxed);
+  std::atomic_ref<uint32_t>(words().listeners).store(0, std::memory_order_relaxed);
+  r.helper_work.fetch_and(~kNoMore);
+  r.helper_tid.store(0, std::memory_order_relaxed);
 }
 
 void main_thread_ended() {

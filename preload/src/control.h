@@ -24,6 +24,8 @@ constexpr uint32_t snapshot_bit(format::SnapshotReason reason) { return 1u << st
 constexpr uint32_t freeze_bit(format::Trigger why) { return 1u << (8 + static_cast<uint32_t>(why)); }
 // Wakes it. Any thread, from a hook or a signal handler.
 void have_helper_do(uint32_t bits);
+// The helper is gone when it returns, and none is made any more.
+void end_helper();
 // The main thread called pthread_exit: the process ends with the last of the others, and the helper must not be that last one.
 void main_thread_ended();
 

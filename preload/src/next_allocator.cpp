@@ -11,6 +11,8 @@
 #include "os.h"
 #include "text.h"
 
+#pragma weak gnu_get_libc_version  // musl's loader looks at LD_PRELOAD too, and has neither this nor malloc_trim
+
 namespace heapspy {
 namespace {
 
@@ -153,7 +155,8 @@ void resolve_next_allocator() {
 
 const char* allocator_name() { return name_; }
 const char* allocator_version() { return version_; }
-const char* glibc_version() { return gnu_get_libc_version(); }
+const char* glibc_version() { return gnu_get_libc_version ? gnu_get_libc_version() : ""; }
+bool libc_is_glibc() { return gnu_get_libc_version; }
 bool allocator_is_glibc() { return is_glibc_; }
 
 namespace bootstrap {

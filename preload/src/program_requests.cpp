@@ -12,7 +12,10 @@ using namespace heapspy;
 namespace {
 
 // True where this process has a trace and the calling thread is not at work for the recorder itself.
-bool may_ask() { return thread_of_event() && recorder && recorder->alive; }
+bool may_ask() {
+  if ((recorder && recorder->at_rest) || tls.state->life == Life::lost) return false;
+  return thread_of_event() && recorder && recorder->alive;
+}
 
 // make_room first, room or not: it stamps the time, and a moment that is named is worth an exact one. Mode count has no stream.
 void write_moment(format::Kind kind, const char* text) {

@@ -107,6 +107,7 @@ void note_clocks() {
 namespace {
 
 bool read_settings() {
+  if (!libc_is_glibc()) return false;
   process_facts::remember_start();
   message::remember_stderr();
   options = read_options(process_facts::environment(), process_facts::program());
@@ -165,7 +166,41 @@ bool begin_trace(bool forked) {
 
 }  // namespace
 
+bool go_to_rest() {
+  if (!recorder || !recorder->alive || recorder->file.header().pid != static_cast<uint32_t>(os::pid())) return false;
+  Shut shut;
+  Recorder& r = *recorder;
+  enter_no_mode();
+  phase.store(Phase::off, std::memory_order_release);
+  control::end_helper();
+  // Whoever writes to the file now is let finish.
+  if (r.snapshot_lock.lock_within(1000)) r.snapshot_lock.unlock();
+  note_clocks();
+  r.at_rest = true;
+  r.alive = 0;
+  uint32_t none = 0;
+  std::atomic_ref<uint32_t>(r.file.header().stop).compare_exchange_strong(none, static_cast<uint32_t>(Stop::sandbox));
+  return true;
+}
+
+void wake_up() {
+  Recorder& r = *recorder;
+  uint32_t sandbox = static_cast<uint32_t>(Stop::sandbox);
+  std::atomic_ref<uint32_t>(r.file.header().stop).compare_exchange_strong(sandbox, 0);
+  r.at_rest = false;
+  r.alive = 1;
+  r.helper_asked_for.store(false, std::memory_order_relaxed);
+  phase.store(Phase::recording, std::memory_order_release);
+  if (!r.paused) enter_mode(options.mode);
+}
+
 void end_trace(End how) {
+  if (recorder && recorder->at_rest) {  // not even the process id may be asked for; a child has no such memory
+    FileHeader& header = recorder->file.header();
+    if (recorder->clock.kind() == TickKind::tsc4) header.end_tick = recorder->clock.now();
+    std::atomic_ref<uint32_t>(header.end).store(static_cast<uint32_t>(how), std::memory_order_release);
+    return;
+  }
   if (!recorder || !recorder->alive) return;
   FileHeader& header = recorder->file.header();
   // The child of a vfork shares this memory and calls _exit too.

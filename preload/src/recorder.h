@@ -21,6 +21,7 @@ struct Recorder {
   Lock snapshot_lock;
   Lock copy_lock;
   Lock pause_lock;
+  bool at_rest;                             // go_to_rest
   bool paused;                              // by the program (heapspy_stop)
   std::atomic<uint64_t> next_upkeep_tick;   // when RSS is looked at again
   std::atomic<uint64_t> highest_rss_bytes;  // of the last snapshot at a peak
@@ -29,6 +30,7 @@ struct Recorder {
   std::atomic<uint64_t> next_interval_ns;  // snapshot_every_ns: when the next one is due, CLOCK_MONOTONIC
   std::atomic<bool> helper_asked_for;
   std::atomic<bool> helper_runs;
+  std::atomic<uint32_t> helper_tid;
   std::atomic<uint32_t> helper_work;  // bits of control::snapshot_bit and freeze_bit: what is wanted from the helper
 };
 
@@ -49,6 +51,10 @@ bool process_is_recorded();
 bool upkeep_if_due(uint64_t now_tick);
 // Has `thread_ends` called when the calling thread ends. May allocate.
 void note_end_of_thread(ThreadState* thread);
+// For good: after it nothing of the recorder makes a system call (sandbox.cpp). False: nothing is recorded here, or no more.
+bool go_to_rest();
+// It was not for good.
+void wake_up();
 // From the exit paths of the process. Idempotent.
 void end_trace(format::End how);
 // Reads both clocks into the trace's header.

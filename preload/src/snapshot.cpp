@@ -16,6 +16,8 @@
 #include "tagged_payload.h"
 #include "text.h"
 
+#pragma weak gnu_get_libc_version
+
 namespace heapspy::snapshot {
 
 using namespace format;

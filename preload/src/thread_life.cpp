@@ -117,6 +117,9 @@ void note_name(ThreadState& thread) {
 }
 
 void note_thread_name() {
+  if (recorder && recorder->at_rest) return;
+  // A thread is registered by its first event, with the name that it has then.
+  if (tls.state->life != Life::active && tls.state->life != Life::ending) return;
   ThreadState* thread = thread_of_event();
   if (!thread || (!thread->counters && !(thread = make_room()))) return;
   Shut shut;

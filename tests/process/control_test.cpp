@@ -70,7 +70,7 @@ TEST(ControlHeader, TextOfMarksIsEscaped) {
   const report::Report report = run.report();
   std::string text;
   for (const std::string& line : report::report_text(report, {})) text += line + "\n";
-  EXPECT_THAT(text, HasSubstr("\\x1b[31mred\\n<b>\\xff\n"));
+  EXPECT_THAT(text, HasSubstr("\\x1b[31mred\\n<b>\\xff  (marks)\n"));
   EXPECT_THAT(text, HasSubstr("The program paused recording 1 time"));
   const nlohmann::json json = nlohmann::json::parse(report::dump_json(report::report_json(report)));
   EXPECT_EQ(json["marks"][0]["text"], "first");

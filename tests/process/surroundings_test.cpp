@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -230,6 +231,42 @@ TEST(Surroundings, AFullDiskLeavesTheTraceReadableAsFarAsItGot) {
   expect_rest_counted(report);
   EXPECT_GT(report.trace.events, 10000u);
   EXPECT_THAT(*report.trace.stop, testing::HasSubstr("disk was full"));
+}
+
+// scripts/sweep-disk-full has 300 points.
+TEST(FullDisk, AtAnyPointLeavesTheProgramUnchangedAndTheTraceReadable) {
+  const Outcome plain = Recording({.command = {victim("changes_itself"), "nothing"}, .recorded = false}).finish();
+  int mounted = 0;
+  for (const int kib : {4, 16, 24, 28, 32, 36, 44, 60, 100, 300, 900, 1700}) {
+    SCOPED_TRACE(kib);
+    const std::string size = "size=" + std::to_string(kib) + "k";
+    SmallDisk disk(size.c_str());
+    Recording run({.command = {victim("changes_itself"), "nothing"},
+                   .to_traces_folder = false,
+                   .environment = {{"HEAPSPY_OUT", "@/disk/full.hspy"}, {"HEAPSPY_LOG", "off"}},
+                   .in_folder = disk.mount_here()});
+    EXPECT_EQ(run.finish(), plain);
+    if (!disk.mounted()) continue;
+    mounted++;
+    if (!std::filesystem::exists(run.file("disk/full.hspy"))) continue;
+    const report::Report report = run.report_in("disk/full.hspy");
+    EXPECT_EQ(report.trace.events + report.trace.lost_events, kEvents);
+  }
+  if (!mounted) GTEST_SKIP() << "cannot mount a small disk here (needs root)";
+}
+
+TEST(FullDisk, AsALimitOfAFilesSizeLeavesTheProgramUnchangedAndTheTraceReadable) {
+  const Outcome plain = Recording({.command = {victim("changes_itself"), "nothing"}, .recorded = false}).finish();
+  for (const rlim_t bytes :
+       {rlim_t{1}, rlim_t{4096}, rlim_t{20480}, rlim_t{24576}, rlim_t{30000}, rlim_t{40000}, rlim_t{200000}}) {
+    SCOPED_TRACE(bytes);
+    const rlimit limit = {bytes, bytes};
+    Recording run({.command = {victim("changes_itself"), "nothing"},
+                   .environment = {{"HEAPSPY_LOG", "off"}},
+                   .before_exec = [&] { setrlimit(RLIMIT_FSIZE, &limit); }});
+    EXPECT_EQ(run.finish(), plain);
+    for (const report::Report& report : run.reports()) EXPECT_EQ(report.trace.events + report.trace.lost_events, kEvents);
+  }
 }
 
 TEST(Surroundings, AFullDiskIsSurvivedByTheTraceThatIsDescriptorTwo) {

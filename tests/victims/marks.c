@@ -39,7 +39,11 @@ int main(int count, char** arguments) {
   pthread_create(&thread, NULL, in_thread, NULL);
   pthread_join(thread, NULL);
   heapspy_snapshot();
+#ifdef __PIC__
   if (heapspy_mark) heapspy_mark("last");
+#else
+  heapspy_mark("last");
+#endif
   puts("marked");
   fflush(stdout);
   if (count > 1 && !strcmp(arguments[1], "wait"))

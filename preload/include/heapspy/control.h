@@ -29,7 +29,8 @@ __attribute__((weak)) void heapspy_start(void);
 
 /* The functions are weak, so that a program links and starts without the library; the macros of the same names test for it.
  * x86-64: the address is taken from the global offset table, because a linker makes it a constant 0 in code that is not
- * position independent, and a preloaded library would never be seen. */
+ * position independent, and a preloaded library would never be seen. (`if (heapspy_mark)`, which asks for the address itself,
+ * is for position-independent code only.) */
 #if defined(__x86_64__)
 #define HEAPSPY_IF_LOADED(function, arguments)                                                   \
   __extension__({                                                                                \

@@ -36,6 +36,7 @@ enum class Stop : std::uint32_t {
   no_descriptor = 4,  // EMFILE, ENFILE
   io_error = 5,       // anything else
   max_size = 6,       // HEAPSPY_MAX
+  sandbox = 7,        // the program entered seccomp: the recorder makes no system call any more
 };
 
 // Two clocks read together. Times of the trace are ticks; seconds come from a line through two of these.
@@ -201,11 +202,12 @@ enum class Column : std::uint32_t {
 };
 inline constexpr std::uint32_t kColumns = 19;
 inline constexpr std::uint32_t kMostPackedWords = 1 << 16;  // in one chunk
+inline constexpr std::uint32_t kColumnAsItIs = 1u << 31;    // in column_bytes: not compressed
 
 struct PackedHeader {
   std::uint32_t words;
   std::uint32_t sightings;
-  std::uint32_t column_bytes[kColumns];  // compressed: a zstd frame; 0: the column is empty
+  std::uint32_t column_bytes[kColumns];  // a zstd frame, or (with kColumnAsItIs) the column itself; 0: it is empty
   std::uint32_t holes;     // words that were claimed and never written
   std::uint64_t checksum;  // checksum() of the 88 bytes before it
 };
