@@ -30,7 +30,7 @@ struct Entry {
 
 static const size_t kBytes = (size_t)1 << 30;  // of a file, sparse: 67 million calls
 // Pages are made so many at a time: a fault every 256 calls would disturb the times of an eighth of the calls around it.
-static const size_t kFirstRoom = (size_t)64 << 10, kRoom = (size_t)1 << 20;
+static const size_t kFirstRoom = (size_t)16 << 10, kRoom = (size_t)256 << 10;
 static struct Entry* const kNoLog = (struct Entry*)1;
 
 static _Thread_local struct Entry* next __attribute__((tls_model("initial-exec")));
