@@ -1,6 +1,7 @@
 // Counts every call that reaches it and passes it on to glibc. The counters are a file, COUNT_FOLDER/PID, written as the calls
 // come: what happens after the last destructor, or before a kill, is in it. A forked child counts into a file of its own.
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -111,4 +112,10 @@ int posix_memalign(void** to, size_t alignment, size_t bytes) {
   if (!block) return ENOMEM;
   *to = block;
   return 0;
+}
+// glibc's, whatever allocator the program brings: the blocks are glibc's.
+size_t malloc_usable_size(void* block) {
+  static size_t (*real)(void*);
+  if (!real) real = (size_t(*)(void*))dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "malloc_usable_size");
+  return real(block);
 }
