@@ -172,13 +172,13 @@ Fill CollectedTrace::round(std::uint64_t from_words, trace::WordPacker& packer) 
     const std::uint64_t seen = ring.seen_words();
     const std::uint64_t words = ring.look(before, sighting_interval_);
     fill.words = std::max(fill.words, words);
-    fill.fresh = std::max(fill.fresh, ring.seen_words() - seen);
+    if (ring.seen_words() > seen) fill.fresh = std::max(fill.fresh, ring.seen_words() - seen);
   }
   const Tick after = now();
   for (CollectedRing& ring : rings_) ring.looked(after);
   for (CollectedRing& ring : rings_) {
     CollectedRing::Words words;
-    if (ring.staged() < from_words || ring.staged() == 0 || !ring.copy(words)) continue;
+    if (ring.staged() < from_words || ring.staged() == 0 || !ring.take(words)) continue;
     if (!append(words, packer)) {
       full_ = true;
       break;

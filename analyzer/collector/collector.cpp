@@ -37,10 +37,11 @@ using Time = std::chrono::steady_clock;
 // A ring's owner appends by itself at 7160 words; from half of that on a ring is worth a chunk.
 constexpr std::uint64_t kTakeFrom = 3584;
 // While words come in: a look often enough that a ring at full speed (some 15 ns a word) is not missed.
-constexpr microseconds kShortest{50};
-constexpr milliseconds kTick{1};  // beats, sightings, new files and segments
+constexpr microseconds kLeast{5};
+constexpr microseconds kShortestSleep{60};  // less is spent awake: a timer would be late
+constexpr milliseconds kTick{1};            // beats, sightings, new files and segments
 constexpr milliseconds kLongest{4};
-constexpr int kQuietTicks = 64;  // without a word, before looks get rarer
+constexpr milliseconds kLongQuiet{64};  // after so long without a word looks get rarer
 constexpr milliseconds kGiveUpDescribing{2000};
 constexpr milliseconds kBetweenLooks{20};
 constexpr int kZstdLevel = 1;
@@ -202,6 +203,18 @@ struct Collector::State {
     if (::ppoll(&queue, 1, &timeout, nullptr) > 0) take_events();
   }
 
+  // Without a look at the rings: each takes a line of the cache that the program is about to write.
+  void pause(Time::duration how_long) {
+    if (how_long >= kShortestSleep) return wait(how_long);
+    for (const Time::time_point end = Time::now() + how_long; Time::now() < end;)
+      for (int i = 0; i < 16; i++) relax();
+  }
+  static void relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+
   void take_events() {
     epoll_event happened[64];
     const int count = ::epoll_wait(events, happened, 64, 0);
@@ -229,8 +242,7 @@ struct Collector::State {
   void run() {
     ::setpriority(PRIO_PROCESS, 0, kNice);  // this thread's: a program that needs every core empties its rings itself
     ::prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
-    Time::time_point next_tick{}, looked_before = Time::now();
-    int quiet = 0;
+    Time::time_point next_tick{}, looked_before = Time::now(), last_fresh = looked_before;
     while (!finishing.load(std::memory_order_acquire)) {
       const Time::time_point now = Time::now();
       if (now >= next_tick) {
@@ -246,15 +258,16 @@ struct Collector::State {
       }
       const Time::duration interval = look - std::exchange(looked_before, look);
       if (fill.words >= kTakeFrom) continue;
-      quiet = fill.fresh ? 0 : quiet + 1;
       if (!fill.fresh) {
-        wait(quiet < kQuietTicks ? Time::duration(kTick) : Time::duration(kLongest));
+        // As long again as there has been nothing: a burst is not missed for the pause before it.
+        const Time::duration quiet = look - last_fresh;
+        pause(std::clamp<Time::duration>(quiet, kLeast, quiet < kLongQuiet ? kTick : kLongest));
         continue;
       }
+      last_fresh = look;
       // Half of the time in which the fullest ring will have gathered enough, at the pace of this moment.
       const auto left = static_cast<long>(kTakeFrom - fill.words);
-      const Time::duration pause = std::min<Time::duration>(interval * left / static_cast<long>(fill.fresh) / 2, kTick);
-      if (pause >= kShortest) wait(pause);
+      pause(std::min<Time::duration>(interval * left / static_cast<long>(fill.fresh) / 2, kTick));
     }
     wait({});
     open_described();

@@ -16,6 +16,8 @@
 // small and forget: a forgotten block is said by its difference.
 #include "analyzer/trace/packed_words.h"
 
+// For one parameter; a zstd that does not know it goes without.
+#define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
 #include <algorithm>
@@ -41,6 +43,8 @@ constexpr unsigned kModeShift = 3, kExtraShift = 7;
 enum : unsigned { kSame = 0, kReused = 1, kRecent = 2, kFromLast = 3, kFromAlike = kFromLast + kDifferenceBytes };
 constexpr unsigned kModes = kFromAlike + kDifferenceBytes;
 constexpr std::uint32_t kLongestVarint = 10;
+constexpr std::size_t kShortColumn = 48;  // bytes that are not worth a frame
+constexpr int kQuickLevel = 1;
 constexpr std::uint64_t kLongestOthers = kLongestVarint;  // bytes a word, at most
 
 constexpr bool is_release(Operation operation) { return operation == Operation::free || operation == Operation::realloc_begin; }
@@ -252,6 +256,11 @@ struct WordPacker::State {
 
 WordPacker::WordPacker(int zstd_level) : state_(std::make_unique<State>()) {
   ZSTD_CCtx_setParameter(state_->zstd, ZSTD_c_compressionLevel, zstd_level);
+  if (zstd_level == kQuickLevel) {
+    // Most columns repeat nothing: few looks for repetitions, but always Huffman's code. A third quicker, no larger.
+    ZSTD_CCtx_setParameter(state_->zstd, ZSTD_c_targetLength, 64);
+    ZSTD_CCtx_setParameter(state_->zstd, ZSTD_c_literalCompressionMode, ZSTD_ps_enable);
+  }
   ZSTD_CCtx_setParameter(state_->zstd, ZSTD_c_checksumFlag, 0);
   ZSTD_CCtx_setParameter(state_->zstd, ZSTD_c_dictIDFlag, 0);
 }
@@ -280,6 +289,13 @@ std::string_view WordPacker::pack(std::span<const std::uint64_t> words, std::uin
   for (std::uint32_t c = 0; c < kColumns; c++) {
     const auto raw = static_cast<std::size_t>(s.end[c] - s.bytes[c].data());
     if (!raw) continue;
+    if (raw <= kShortColumn) {
+      if (s.payload.size() < used + raw) s.payload.resize(used + raw + 4096);
+      std::memcpy(s.payload.data() + used, s.bytes[c].data(), raw);
+      header.column_bytes[c] = static_cast<std::uint32_t>(raw) | format::kColumnAsItIs;
+      used += raw;
+      continue;
+    }
     if (const std::size_t room = used + ZSTD_compressBound(raw) + 8; s.payload.size() < room) s.payload.resize(room);
     const std::size_t done = ZSTD_compress2(s.zstd, s.payload.data() + used, s.payload.size() - used, s.bytes[c].data(), raw);
     // Out of memory is all that can fail here.
@@ -311,17 +327,21 @@ struct WordUnpacker::State {
   bool fill(const PackedHeader& header, std::string_view payload) {
     std::size_t from = sizeof header;
     for (std::uint32_t c = 0; c < kColumns; c++) {
-      const std::size_t packed = header.column_bytes[c];
+      const std::size_t packed = header.column_bytes[c] & ~format::kColumnAsItIs;
+      const bool as_it_is = header.column_bytes[c] & format::kColumnAsItIs;
       const std::uint64_t room = longest(c, header.words, header.sightings);
       std::size_t length = 0;
       if (packed) {
-        if (packed > payload.size() - from) return false;
+        if (packed > payload.size() - from || (as_it_is && packed > room)) return false;
         // Columns of numbers are rarely near their longest: as long as the frame says, if that is possible.
         std::uint64_t wanted = room;
         if (c >= column(Column::ticks))
           wanted = std::min<std::uint64_t>(room, ZSTD_getFrameContentSize(payload.data() + from, packed));
         if (bytes[c].size() < wanted) bytes[c].resize(wanted);
-        length = ZSTD_decompressDCtx(zstd, bytes[c].data(), wanted, payload.data() + from, packed);
+        if (as_it_is)
+          std::memcpy(bytes[c].data(), payload.data() + from, length = packed);
+        else
+          length = ZSTD_decompressDCtx(zstd, bytes[c].data(), wanted, payload.data() + from, packed);
         if (ZSTD_isError(length)) return false;
         from += packed;
       }
