@@ -35,6 +35,19 @@ std::string judge_max(std::string& value) {
   if (trial::parse_size(value).value_or(0) >= 64 << 10) return "";
   return fmt::format("\"{}\" is not a size of at least 64KiB, such as 8GiB", value);
 }
+std::string judge_sample(std::string& value) {
+  if (trial::parse_size(value).value_or(0) > 0) return "";
+  return fmt::format("\"{}\" is not a size, such as 512KiB", value);
+}
+std::string judge_ring(std::string& value) {
+  if (trial::parse_size(value).value_or(0) >= 1 << 20) return "";
+  return fmt::format("\"{}\" is not a size of at least 1MiB, such as 64MiB", value);
+}
+std::string judge_trigger(std::string& value) {
+  static const std::regex pattern("((fail|rss=[0-9]+(B|[kKmMgG]|[KMG]iB)?|cgroup=[0-9]+%|signal=[A-Z0-9+-]+)(,|$))+");
+  if (std::regex_match(value, pattern)) return "";
+  return fmt::format("\"{}\" is not some of rss=1GiB,cgroup=90%,signal=RTMIN+3,fail", value);
+}
 std::string judge_snapshot(std::string& value) {
   static const std::regex pattern("off|((peak|exit|every=[0-9]+(s|ms|m)?)(,|$))+");
   if (std::regex_match(value, pattern)) return "";
@@ -51,13 +64,24 @@ struct Setting {
 };
 const std::vector<Setting> kSettings = {
     {"-o,--out", "HEAPSPY_OUT", "file template (%p pid, %n program, %h host, %t start time) or folder", {}},
-    {"--mode", "HEAPSPY_MODE", "full: every event; off", {"full", "off"}},
+    {"--mode",
+     "HEAPSPY_MODE",
+     "full: every event; ring: the newest; sample: by bytes; count: counters; off",
+     {"full", "ring", "sample", "count", "off"}},
+    {"--sample", "HEAPSPY_SAMPLE", "mode sample: mean bytes between samples, such as 512KiB", {}, judge_sample},
+    {"--ring", "HEAPSPY_RING", "mode ring: space kept, such as 64MiB", {}, judge_ring},
+    {"--trigger",
+     "HEAPSPY_TRIGGER",
+     "mode ring: what freezes a copy: rss=1GiB,cgroup=90%,signal=RTMIN+3,fail",
+     {},
+     judge_trigger},
+    {"--stacks", "HEAPSPY_STACKS", "call stacks: auto, none", {"auto", "none"}},
     {"--clock", "HEAPSPY_CLOCK", "stamp: a time now and then; event: at every event, slower", {"stamp", "event"}},
     {"--max", "HEAPSPY_MAX", "space for a trace, such as 8GiB", {}, judge_max},
     {"--snapshot", "HEAPSPY_SNAPSHOT", "when residency is recorded: peak,exit,every=10s or off", {}, judge_snapshot},
     {"--children", "HEAPSPY_CHILDREN", "follow: children record too; none", {"follow", "none"}},
     {"--only", "HEAPSPY_ONLY", "glob on the program's name: others stay off", {}},
-    {"--control", "HEAPSPY_CONTROL", "on: obey heapspy trim; off", {"on", "off"}},
+    {"--control", "HEAPSPY_CONTROL", "on: obey heapspy trim, snapshot and mark; off", {"on", "off"}},
     {"--log", "HEAPSPY_LOG", "messages of the recorder: off, error, info", {"off", "error", "info"}},
 };
 
