@@ -27,6 +27,7 @@ std::optional<FoundTrace> look_into(const std::string& path) {
   const bool read = ::pread(fd, &header, sizeof header, 0) == static_cast<ssize_t>(sizeof header) && ::fstat(fd, &status) == 0;
   ::close(fd);
   if (!read || std::memcmp(header.magic, format::kMagic, sizeof header.magic) != 0) return std::nullopt;
+  if (header.frozen_by != format::Trigger::none) return std::nullopt;  // a copy of another trace
   return FoundTrace{path, header.pid, header.ppid, header.start_realtime_ns, static_cast<std::uint64_t>(status.st_size)};
 }
 
