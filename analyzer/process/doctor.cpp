@@ -69,8 +69,8 @@ class Examination {
     diagnosis.observations.push_back({kind, topic, std::move(text), std::move(fix)});
   }
 
-  void settings() {
-    bool all_well = true;
+  // → the variables that the recorder reads.
+  std::vector<std::string> unknown_settings() {
     std::vector<std::string> ours;
     for (const std::string& each : environment_) {
       if (!each.starts_with("HEAPSPY_")) continue;
@@ -79,13 +79,19 @@ class Examination {
         ours.push_back(each);
         continue;
       }
-      all_well = false;
       const auto* nearest = std::min_element(std::begin(kVariables), std::end(kVariables), [&](auto* left, auto* right) {
         return distance(name, left) < distance(name, right);
       });
       say(Kind::warn, "settings", name + " is no setting of the recorder and has no effect",
           distance(name, *nearest) <= 3 ? fmt::format("write {}", *nearest) : "heapspy record --help names them");
     }
+    return ours;
+  }
+
+  void settings() {
+    const std::size_t before = diagnosis.observations.size();
+    const std::vector<std::string> ours = unknown_settings();
+    bool all_well = diagnosis.observations.size() == before;
     if (plan_.try_settings)
       if (const std::string refusal = plan_.try_settings(ours); !refusal.empty()) {
         all_well = false;
@@ -198,6 +204,17 @@ class Examination {
   std::vector<std::string> environment_;
   const DoctorPlan& plan_;
 };
+
+// glibc's start cuts GLIBC_TUNABLES into its parts, in the memory that /proc/PID/environ shows.
+std::vector<std::string> environment_of(const LiveProcess& target) {
+  std::vector<std::string> list;
+  for (std::string& each : split(target.try_text("environ").value_or(""), std::string_view("\0", 1)))
+    if (each.starts_with("glibc.") && !list.empty() && list.back().starts_with("GLIBC_TUNABLES="))
+      list.back() += ":" + each;
+    else
+      list.push_back(std::move(each));
+  return list;
+}
 
 // * and ? as the recorder understands them; classes are rare enough to be left to fnmatch's own rules.
 bool glob_matches(const std::string& pattern, const std::string& text) {
@@ -318,7 +335,7 @@ std::string why_not_seen(const std::string& path) {
 }
 
 Diagnosis examine_process(const LiveProcess& target, const DoctorPlan& plan) {
-  Examination exam(split(target.try_text("environ").value_or(""), std::string_view("\0", 1)), plan);
+  Examination exam(environment_of(target), plan);
   const MappingList maps = parse_mappings(target.text("maps"));
   const auto trace = trace_of(target, maps);
   const auto library = std::find_if(maps.mappings.begin(), maps.mappings.end(),
@@ -342,6 +359,7 @@ Diagnosis examine_process(const LiveProcess& target, const DoctorPlan& plan) {
       exam.say(Kind::warn, "recording", fmt::format("events are being lost since {}", stop_words(header.stop)),
                header.stop == static_cast<std::uint32_t>(format::Stop::max_size) ? "raise HEAPSPY_MAX, or use HEAPSPY_MODE=ring"
                                                                                  : "start it anew with HEAPSPY_OUT elsewhere");
+    exam.unknown_settings();
   } else {
     const ProgramFile program = examine_program(exe);
     if (program.kind != ProgramKind::dynamic && program.kind != ProgramKind::unknown)
