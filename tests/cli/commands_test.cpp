@@ -58,7 +58,7 @@ TEST(Program, AnswersWrongUsageWithOneLineAndStatus2) {
   expect_error({"maps", "0"}, 2, "PID: \"0\" is not a process id; ps -e lists them; heapspy maps --help explains");
   expect_error({"record"}, 2, "say which program to record, as in: heapspy record java -jar app.jar");
   expect_error({"record", "--mode", "fast", "true"}, 2,
-               "--mode: \"fast\" is not one of full, off; heapspy record --help explains");
+               "--mode: \"fast\" is not one of full, ring, sample, count, off; heapspy record --help explains");
   expect_error({"record", "--max", "lots", "true"}, 2,
                "--max: \"lots\" is not a size of at least 64KiB, such as 8GiB; heapspy record --help explains");
   expect_error({"record", "--snapshot", "peak,often", "true"}, 2,
