@@ -152,7 +152,7 @@ void print_arenas(const report::Report& before) {
   });
   for (std::size_t i = 0; i < std::min(arenas.size(), kRows); i++)
     table.add({report::arena_label(*arenas[i]), bytes_or_unknown(arenas[i]->system_bytes),
-               bytes_or_unknown(arenas[i]->resident_bytes), bytes_text(arenas[i]->live_bytes),
+               bytes_or_unknown(arenas[i]->resident_bytes), bytes_or_unknown(arenas[i]->live_bytes),
                bytes_or_unknown(arenas[i]->trimmable_bytes), bytes_or_unknown(arenas[i]->pinned_bytes),
                bytes_or_unknown(arenas[i]->cached_bytes)});
   fmt::print("\n");
@@ -174,7 +174,7 @@ void print_text(const LiveProcess& target, const Trimmed& trimmed) {
   report::Table table({"", "resident", ""});
   table.align_left(2);
   std::uint64_t live = 0;
-  for (const report::ArenaReport& arena : trimmed.before->arenas) live += arena.live_bytes;
+  for (const report::ArenaReport& arena : trimmed.before->arenas) live += arena.live_bytes.value_or(0);
   table.add({"live", bytes_text(live), "asked for and not freed (resident or not)"});
   table.add({"pinned", bytes_or_unknown(trimmed.sum(&report::ArenaReport::pinned_bytes)),
              "free, on pages that hold a live block too"});

@@ -82,6 +82,7 @@ struct Facts {
   std::uint64_t end_live_bytes = 0;
   std::uint64_t peak_live_bytes = 0;
   std::uint64_t bytes_allocated = 0;
+  bool estimated = false;            // live and allocated bytes are estimates from samples
   std::vector<PointFacts> timeline;  // by time
   std::vector<SizeFacts> sizes_at_end;
 };

@@ -87,6 +87,7 @@ std::optional<Finding> leak(const Facts& facts) {
                                                      {"size_live_blocks", largest->live_blocks},
                                                      {"size_live_bytes", largest->live_bytes}});
   }
+  if (facts.estimated) finding.text += " (All of this is estimated from samples.)";
   finding.text += " No allocator setting helps.";
   return finding;
 }

@@ -58,7 +58,7 @@ Lines arena_lines(const Report& report, const Screen& screen, std::size_t top, b
   for (const ArenaReport& arena : all) arenas.push_back(&arena);
   std::stable_sort(arenas.begin(), arenas.end(), [](const ArenaReport* a, const ArenaReport* b) {
     if ((a->kind == "main") != (b->kind == "main")) return a->kind == "main";
-    return a->resident_bytes.value_or(a->live_bytes) > b->resident_bytes.value_or(b->live_bytes);
+    return a->resident_bytes.value_or(a->live_bytes.value_or(0)) > b->resident_bytes.value_or(b->live_bytes.value_or(0));
   });
   const std::size_t shown = std::min(top, arenas.size());
   const std::string when = moment_of_rss_text(end ? report.end_at : report.at);
@@ -71,7 +71,7 @@ Lines arena_lines(const Report& report, const Screen& screen, std::size_t top, b
   for (std::size_t i = 0; i < shown; i++) {
     const ArenaReport& arena = *arenas[i];
     table.add({"  " + arena_label(arena), bytes_or_unknown(arena.system_bytes), bytes_or_unknown(arena.resident_bytes),
-               findings::bytes_text(arena.live_bytes), bytes_or_unknown(arena.trimmable_bytes),
+               bytes_or_unknown(arena.live_bytes), bytes_or_unknown(arena.trimmable_bytes),
                bytes_or_unknown(arena.pinned_bytes), bytes_or_unknown(arena.cached_bytes), plug_text(report, arena)});
   }
   Lines rows = table.lines(kWidth);

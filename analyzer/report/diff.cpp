@@ -60,7 +60,10 @@ Value sum(const std::vector<ArenaReport>& arenas, const std::string& kind, Bytes
 Value live(const std::vector<ArenaReport>& arenas, const std::string& kind) {
   double total = 0;
   for (const ArenaReport& arena : arenas)
-    if (of_kind(arena, kind)) total += static_cast<double>(arena.live_bytes);
+    if (of_kind(arena, kind)) {
+      if (!arena.live_bytes) return std::nullopt;
+      total += static_cast<double>(*arena.live_bytes);
+    }
   return arenas.empty() ? Value{} : total;
 }
 

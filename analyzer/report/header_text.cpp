@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "analyzer/findings/quantity.h"
@@ -24,7 +25,66 @@ std::string joined(const std::vector<std::string>& parts) {
   return line;
 }
 
+const char* frozen_text(const std::string& by) {
+  if (by == "rss") return "RSS reached HEAPSPY_TRIGGER";
+  if (by == "cgroup") return "the cgroup's memory reached HEAPSPY_TRIGGER";
+  if (by == "signal") return "a signal asked for it";
+  if (by == "fail") return "an allocation failed";
+  return "it was asked for";
+}
+
+// What a mode other than full knows and does not.
+Lines mode_texts(const Report& report) {
+  const TraceReport& trace = report.trace;
+  const TotalsReport& totals = report.totals;
+  Lines texts;
+  if (trace.ring) {
+    const RingReport& ring = *trace.ring;
+    std::string text =
+        ring.frozen_by ? fmt::format("A copy of a ring, frozen because {}", frozen_text(*ring.frozen_by)) : "A ring";
+    if (!ring.from_s)
+      text += ": it holds no events.";
+    else if (ring.whole)
+      text += ": nothing was overwritten yet, so it is as good as a full trace.";
+    else
+      text += fmt::format(
+          ": it holds every event from {} to {}, and some from {} on. Live figures are of blocks allocated in that "
+          "span; {} of older ones.",
+          seconds_text(*ring.from_s), seconds_text(*ring.to_s), seconds_text(ring.oldest_s.value_or(0)),
+          findings::plural_text(totals.before_ring_frees.value_or(0), "free was", "frees were"));
+    texts.push_back(std::move(text));
+  }
+  if (trace.sample) {
+    texts.push_back(fmt::format("A sample, of one block in about {}: figures are estimates ± their standard error.",
+                                findings::bytes_text(trace.sample->mean_bytes)));
+    if (totals.standard_error)
+      texts.push_back(fmt::format("{} allocations of {}; live at most {}, at the end {}.",
+                                  count_estimate(totals.allocations, totals.standard_error->allocations),
+                                  bytes_estimate(totals.bytes_allocated, totals.standard_error->bytes_allocated),
+                                  bytes_estimate(totals.peak_live_bytes.value_or(0), totals.standard_error->peak_live_bytes),
+                                  bytes_estimate(totals.live_bytes.value_or(0), totals.standard_error->live_bytes)));
+    if (trace.sample->lost_blocks > 0)
+      texts.push_back(fmt::format("{} found no place among those that are followed: estimates are too low by as many.",
+                                  findings::plural_text(trace.sample->lost_blocks, "sampled block", "sampled blocks")));
+  }
+  if (trace.mode == "count")
+    texts.push_back(
+        fmt::format("Counters only: {} live at the end; no block is known, so their bytes, peaks, lives and who freed them "
+                    "are not.",
+                    totals.live_blocks ? findings::plural_text(*totals.live_blocks, "block", "blocks") : "? blocks"));
+  return texts;
+}
+
 }  // namespace
+
+std::string bytes_estimate(std::uint64_t bytes, double error) {
+  return fmt::format("≈ {} ± {}", findings::bytes_text(bytes),
+                     findings::bytes_text(static_cast<std::uint64_t>(std::ceil(error))));
+}
+
+std::string count_estimate(std::uint64_t count, double error) {
+  return fmt::format("≈ {} ± {}", count_text(count), count_text(static_cast<std::uint64_t>(std::ceil(error))));
+}
 
 std::string bytes_or_unknown(const Bytes& bytes) { return bytes ? findings::bytes_text(*bytes) : "?"; }
 
@@ -67,15 +127,27 @@ Lines loss_lines(const Report& report) {
     add(fmt::format("Damaged: {} in the trace; the first at byte {}: {}.",
                     findings::plural_text(trace.damage.size() + trace.damage_left_out, "place", "places"),
                     trace.damage[0].offset, fit(printable(trace.damage[0].reason), 200)));
+  for (const std::string& line : mode_texts(report)) add(line);
   const auto pauses = static_cast<std::uint64_t>(
       std::count_if(report.marks.begin(), report.marks.end(), [](const MarkReport& mark) { return mark.kind == "paused"; }));
   if (pauses > 0)
-    add(fmt::format("The program paused recording {} (see Marks); what happened meanwhile is not in the trace.",
-                    findings::plural_text(pauses, "time", "times")));
+    add(fmt::format("The program paused recording {} (see Marks); what happened meanwhile is not in the trace{}.",
+                    findings::plural_text(pauses, "time", "times"),
+                    report.totals.paused_frees.value_or(0)
+                        ? fmt::format(", and {} of blocks that came then",
+                                      findings::plural_text(*report.totals.paused_frees, "free is", "frees are"))
+                        : ""));
   if (report.totals.unknown_frees.value_or(0) > 0)
     add(fmt::format("{} of blocks whose allocation the trace does not hold.",
                     findings::plural_text(*report.totals.unknown_frees, "free", "frees")));
   return lines;
+}
+
+Lines order_lines(const Report& report) {
+  if (report.trace.reordered_events == 0) return {};
+  return wrap(fmt::format("{} put in order by what must have come first, their times being too coarse.",
+                          findings::plural_text(report.trace.reordered_events, "event was", "events were")),
+              kWidth);
 }
 
 std::string allocator_line(const Report& report) {

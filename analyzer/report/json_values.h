@@ -27,6 +27,7 @@ Json list_json(const List& list, Write write) {
   return result;
 }
 
+Json error_json(const std::optional<StandardErrorReport>&);
 Json totals_json(const TotalsReport&);
 Json size_json(const SizeReport&);
 Json thread_size_json(const SizeReport&);  // what is kept per thread

@@ -23,6 +23,32 @@ struct DamageReport {
   std::string reason;
 };
 
+// What a ring holds, or a copy of it.
+struct RingReport {
+  Seconds oldest_s;                      // the first event that is there
+  Seconds from_s, to_s;                  // in this time every event is
+  bool whole = false;                    // nothing was overwritten
+  std::uint64_t limit_bytes = 0;         // HEAPSPY_RING
+  std::optional<std::string> frozen_by;  // of a copy: "rss", "cgroup", "signal", "fail", "requested"
+};
+
+struct SampleReport {
+  std::uint64_t mean_bytes = 0;   // between samples
+  std::uint64_t lost_blocks = 0;  // that found the set of sampled blocks full: figures are too low by those
+};
+
+// The program stopped recording (heapspy_stop); to_s: nullopt where it did not begin again.
+struct PauseReport {
+  double from_s = 0;
+  Seconds to_s;
+};
+
+// Of figures that are estimates (mode sample), in their own unit; one standard deviation.
+struct StandardErrorReport {
+  double allocations = 0, frees = 0, reallocations = 0, bytes_allocated = 0;
+  double live_bytes = 0, live_blocks = 0, peak_live_bytes = 0;
+};
+
 struct TraceReport {
   std::string path;
   std::uint32_t format_version = 0;
@@ -34,8 +60,11 @@ struct TraceReport {
   std::uint64_t reordered_events = 0;
   bool complete = true;  // nothing lost, nothing damaged, not stopped
   std::vector<DamageReport> damage;
-  std::uint64_t damage_left_out = 0;  // further damage beyond what the list holds
-  std::optional<std::string> stop;    // why recording stopped before the process ended: "the disk is full" …
+  std::uint64_t damage_left_out = 0;     // further damage beyond what the list holds
+  std::optional<std::string> stop;       // why recording stopped before the process ended: "the disk is full" …
+  std::optional<RingReport> ring{};      // mode ring
+  std::optional<SampleReport> sample{};  // mode sample
+  std::vector<PauseReport> pauses{};     // by time
 };
 
 struct ProcessReport {
@@ -64,6 +93,9 @@ struct TotalsReport {
   Count temporary, unknown_frees, inherited_frees;
   // By entry point, name → calls, in the order of the list in record.h.
   std::vector<std::pair<std::string, std::uint64_t>> calls;
+  Count before_ring_frees{};  // mode ring: of blocks whose allocation was overwritten
+  Count paused_frees{};       // where there was a pause: of blocks that may have been allocated in it
+  std::optional<StandardErrorReport> standard_error{};
 };
 
 struct SizeReport {
@@ -82,6 +114,7 @@ struct ThreadReport {
   Count freed_by_others;              // blocks that it allocated and another thread freed
   Count freed_for_others;             // blocks of other threads that it freed
   Bytes pinned_bytes;                 // at the moment: charged to its live blocks
+  std::optional<StandardErrorReport> standard_error;
   std::vector<SizeReport> sizes;
 };
 
@@ -105,11 +138,14 @@ struct ArenaReport {
   Count heaps;
   std::vector<std::uint32_t> threads;  // ids of those that allocated in it
   Bytes system_bytes, in_use_bytes;
-  std::uint64_t live_bytes = 0, live_blocks = 0;
+  Bytes live_bytes;
+  Count live_blocks;
   Bytes resident_bytes, trimmable_bytes, pinned_bytes, cached_bytes;
   std::optional<double> fragmentation;
   std::optional<PlugReport> plug;
 };
+
+inline constexpr const char* kRecorderPart = "heapspy itself";  // as the ledger calls it
 
 struct PartReport {
   std::string name;

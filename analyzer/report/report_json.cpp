@@ -1,9 +1,22 @@
 #include "analyzer/report/report_json.h"
 
+#include <cmath>
+
 #include "analyzer/report/json_values.h"
 
 namespace heapspy::report {
 namespace {
+
+Json ring_json(const std::optional<RingReport>& ring) {
+  if (!ring) return nullptr;
+  return {{"from_s", maybe(ring->from_s)}, {"to_s", maybe(ring->to_s)},        {"oldest_s", maybe(ring->oldest_s)},
+          {"whole", ring->whole},          {"limit_bytes", ring->limit_bytes}, {"frozen_by", maybe(ring->frozen_by)}};
+}
+
+Json sample_json(const std::optional<SampleReport>& sample) {
+  if (!sample) return nullptr;
+  return {{"mean_bytes", sample->mean_bytes}, {"lost_blocks", sample->lost_blocks}};
+}
 
 Json trace_json(const TraceReport& trace) {
   Json damage = Json::array();
@@ -19,7 +32,12 @@ Json trace_json(const TraceReport& trace) {
           {"complete", trace.complete},
           {"damage", std::move(damage)},
           {"damage_left_out", trace.damage_left_out},
-          {"stop", maybe(trace.stop)}};
+          {"stop", maybe(trace.stop)},
+          {"ring", ring_json(trace.ring)},
+          {"sample", sample_json(trace.sample)},
+          {"pauses", list_json(trace.pauses, [](const PauseReport& pause) -> Json {
+             return {{"from_s", pause.from_s}, {"to_s", maybe(pause.to_s)}};
+           })}};
 }
 
 Json process_json(const ProcessReport& process) {
@@ -48,6 +66,14 @@ Json moment_json(const MomentReport& moment) {
           {"last_snapshot", moment.last_snapshot}};
 }
 
+// What recording itself took. No trace says how long its events took the program.
+Json recorder_json(const RssReport& rss) {
+  Json bytes;
+  for (const PartReport& part : rss.parts)
+    if (part.name == kRecorderPart) bytes = part.bytes;
+  return {{"resident_bytes", std::move(bytes)}, {"time_s", nullptr}};
+}
+
 Json thread_json(const ThreadReport& thread) {
   return {{"id", thread.id},
           {"tid", thread.tid},
@@ -64,6 +90,7 @@ Json thread_json(const ThreadReport& thread) {
           {"freed_by_others", maybe(thread.freed_by_others)},
           {"freed_for_others", maybe(thread.freed_for_others)},
           {"pinned_bytes", maybe(thread.pinned_bytes)},
+          {"standard_error", error_json(thread.standard_error)},
           {"sizes", list_json(thread.sizes, thread_size_json)}};
 }
 
@@ -84,8 +111,8 @@ Json arena_json(const ArenaReport& arena) {
           {"threads", arena.threads},
           {"system_bytes", maybe(arena.system_bytes)},
           {"in_use_bytes", maybe(arena.in_use_bytes)},
-          {"live_bytes", arena.live_bytes},
-          {"live_blocks", arena.live_blocks},
+          {"live_bytes", maybe(arena.live_bytes)},
+          {"live_blocks", maybe(arena.live_blocks)},
           {"resident_bytes", maybe(arena.resident_bytes)},
           {"trimmable_bytes", maybe(arena.trimmable_bytes)},
           {"pinned_bytes", maybe(arena.pinned_bytes)},
@@ -102,6 +129,16 @@ Json rss_json(const RssReport& rss) {
 
 }  // namespace
 
+// Rounded up: an error of 0 is said of what is known exactly only.
+Json error_json(const std::optional<StandardErrorReport>& error) {
+  if (!error) return nullptr;
+  const auto whole = [](double value) { return static_cast<std::uint64_t>(std::ceil(value)); };
+  return {{"allocations", whole(error->allocations)},        {"frees", whole(error->frees)},
+          {"reallocations", whole(error->reallocations)},    {"bytes_allocated", whole(error->bytes_allocated)},
+          {"live_bytes", whole(error->live_bytes)},          {"live_blocks", whole(error->live_blocks)},
+          {"peak_live_bytes", whole(error->peak_live_bytes)}};
+}
+
 Json totals_json(const TotalsReport& totals) {
   Json calls = Json::object();
   for (const auto& [name, count] : totals.calls) calls[name] = count;
@@ -117,7 +154,10 @@ Json totals_json(const TotalsReport& totals) {
           {"temporary", maybe(totals.temporary)},
           {"unknown_frees", maybe(totals.unknown_frees)},
           {"inherited_frees", maybe(totals.inherited_frees)},
-          {"calls", std::move(calls)}};
+          {"before_ring_frees", maybe(totals.before_ring_frees)},
+          {"paused_frees", maybe(totals.paused_frees)},
+          {"calls", std::move(calls)},
+          {"standard_error", error_json(totals.standard_error)}};
 }
 
 Json size_json(const SizeReport& size) {
@@ -180,6 +220,7 @@ Json report_json(const Report& report) {
     return {{"time_s", mark.time_s}, {"kind", mark.kind}, {"text", mark.text}, {"thread", maybe(mark.thread)}};
   });
   json["marks_left_out"] = report.marks_left_out;
+  json["recorder"] = recorder_json(report.rss);
   json["sites"] = Json::array();  // no call stacks are recorded yet
   json["findings"] = list_json(report.findings, finding_json);
   json["end"] = {{"at", moment_json(report.end_at)},

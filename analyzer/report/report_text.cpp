@@ -45,6 +45,7 @@ std::vector<std::string> report_text(const Report& report, const TextOptions& op
   const std::size_t rows = options.top.value_or(options.by == By::everything ? kRows : std::numeric_limits<std::size_t>::max());
   Lines lines = header_lines(report);
   append(lines, loss_lines(report), false);
+  append(lines, order_lines(report), false);
   lines.push_back(allocator_line(report));
   switch (options.by) {
     case By::thread: append(lines, thread_lines(report, screen, rows)); return lines;

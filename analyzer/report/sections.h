@@ -14,6 +14,7 @@ using Lines = std::vector<std::string>;
 // header_text.cpp
 Lines header_lines(const Report&);  // what ran, how long, how it ended, how much was recorded
 Lines loss_lines(const Report&);    // what is missing or damaged; none where all is well
+Lines order_lines(const Report&);   // that times alone did not give the order; none where they did
 std::string allocator_line(const Report&);
 std::string ended_text(const Report&);  // "ended normally"
 Lines next_lines(const Report&);
@@ -39,6 +40,9 @@ Lines mark_lines(const Report&, const Screen&, std::size_t top);
 
 // A figure that may be unknown: "?" then.
 std::string bytes_or_unknown(const Bytes&);
+// "≈ 512.0 MiB ± 3.1 MiB", "≈ 1 204 ± 35".
+std::string bytes_estimate(std::uint64_t bytes, double error);
+std::string count_estimate(std::uint64_t count, double error);
 // Bold, where colour may be used.
 std::string heading(const std::string& line, const Screen&);
 

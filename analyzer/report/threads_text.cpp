@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "analyzer/findings/quantity.h"
 #include "analyzer/report/drawing.h"
@@ -30,6 +31,22 @@ std::string name_of(const ThreadReport& thread) {
   return thread.name.empty() ? fmt::format("(tid {})", thread.tid) : printable(thread.name);
 }
 
+// Estimates say how good they are: in percent where there is little room.
+std::string allocations_of(const ThreadReport& thread) {
+  return (thread.standard_error ? "≈ " : "") + findings::count_text(thread.allocations);
+}
+std::string bytes_of(const ThreadReport& thread) {
+  const std::string bytes = findings::bytes_text(thread.bytes_allocated);
+  if (!thread.standard_error || thread.bytes_allocated == 0) return bytes;
+  const double percent = 100 * thread.standard_error->bytes_allocated / static_cast<double>(thread.bytes_allocated);
+  return fmt::format("≈ {} ± {:.0f} %", bytes, std::ceil(percent));
+}
+std::string live_of(const ThreadReport& thread) {
+  const auto& error = thread.standard_error;
+  return error && thread.live_bytes ? bytes_estimate(*thread.live_bytes, error->live_bytes)
+                                    : bytes_or_unknown(thread.live_bytes);
+}
+
 }  // namespace
 
 Lines thread_lines(const Report& report, const Screen& screen, std::size_t top) {
@@ -51,9 +68,9 @@ Lines thread_lines(const Report& report, const Screen& screen, std::size_t top) 
     const ThreadReport& thread = *threads[i];
     std::vector<std::string> row = {
         "  " + name_of(thread),
-        findings::count_text(thread.allocations),
-        findings::bytes_text(thread.bytes_allocated),
-        bytes_or_unknown(thread.live_bytes),
+        allocations_of(thread),
+        bytes_of(thread),
+        live_of(thread),
         bytes_or_unknown(thread.peak_live_bytes),
         thread.freed_by_others ? findings::percent_text(*thread.freed_by_others, thread.allocations) : "?"};
     const auto counts = classes(thread);

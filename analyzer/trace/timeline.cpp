@@ -268,6 +268,8 @@ struct Timeline::State {
     caller.low = lane.cursor.low();
     caller.high = std::min(lane.cursor.high(), kEndless - 1);  // before the end of all
     caller.alone = open.size() == 1 && next_start_tick() > caller.high;
+    // Where pieces of a ring are missing, so may be whatever an event would wait for.
+    caller.alone |= forget_at != kEndless && caller.low < forget_at;
     caller.moving = &lane.moving;
     caller.cursor = &lane.cursor;
     caller.overdue = add(lane.cursor.estimate(), patience);

@@ -25,6 +25,7 @@ std::string joined(const std::vector<std::string>& lines) {
 TEST(ReportText, IsThisPageOffATerminal) {
   EXPECT_EQ(joined(report_text(sample_report(), {})),
             R"(java -Xmx192m -jar zip_threads.jar     pid 4242 · 14.2 s · ended normally · 2 431 118 events, 0 lost
+12 events were put in order by what must have come first, their times being too coarse.
 glibc 2.36 · 2 arenas (limit 16 = 8 × 2 CPUs) · MALLOC_ARENA_MAX not set
 
 RSS                               at its peak (9.8 s)        at the end (14.2 s)
@@ -132,7 +133,7 @@ TEST(ReportText, WhatIsUnknownIsAQuestionMark) {
   EXPECT_THAT(text, HasSubstr("pid 4242 · ? · ended normally"));
   EXPECT_THAT(text, HasSubstr("RSS is not known: the trace holds no snapshot"));
   EXPECT_THAT(text, HasSubstr("Nothing stands out in the calls; without a snapshot nothing is known about RSS."));
-  EXPECT_THAT(text, HasSubstr("  other       ?         ?   0 B          ?       ?       ?\n"));
+  EXPECT_THAT(text, HasSubstr("  other       ?         ?     ?          ?       ?       ?\n"));
 }
 
 TEST(ReportText, AnEmptyReportIsStillAReport) {

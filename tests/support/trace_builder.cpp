@@ -134,6 +134,9 @@ ThreadBuilder& ThreadBuilder::name(std::string_view text, std::uint32_t tid) {
 ThreadBuilder& ThreadBuilder::end() { return record(Kind::thread_end, 0, {}); }
 ThreadBuilder& ThreadBuilder::mark(std::string_view text) { return record(Kind::mark, 0, {}, text); }
 
+ThreadBuilder& ThreadBuilder::paused() { return record(Kind::paused, 0, {}); }
+ThreadBuilder& ThreadBuilder::resumed() { return record(Kind::resumed, 0, {}); }
+
 ThreadBuilder& ThreadBuilder::chunk() { return lose(0); }
 
 ThreadBuilder& ThreadBuilder::lose(std::uint64_t words, std::uint64_t events) {

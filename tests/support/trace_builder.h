@@ -50,6 +50,8 @@ class ThreadBuilder {
   ThreadBuilder& name(std::string_view, std::uint32_t tid = 0);  // tid 0: its own
   ThreadBuilder& end();
   ThreadBuilder& mark(std::string_view);
+  ThreadBuilder& paused();
+  ThreadBuilder& resumed();
 
   ThreadBuilder& word(std::uint64_t);                                  // any word
   ThreadBuilder& chunk();                                              // ends the chunk here
