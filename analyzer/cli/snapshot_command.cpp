@@ -3,6 +3,9 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/recorder_request.h"
@@ -38,6 +41,16 @@ Taken find_in_trace(const std::string& path, const process::Answer& answer) {
   return taken;
 }
 
+// In mode ring the rings are frozen into a copy, and the snapshot with them.
+std::string written_to(const process::RecorderLink& link) {
+  const format::FileHeader header = link.header();
+  std::string path = link.trace_path();
+  if (header.mode != format::Mode::ring || header.copies == 0) return path;
+  constexpr std::string_view kEnding = ".hspy";
+  if (path.ends_with(kEnding)) path.resize(path.size() - kEnding.size());
+  return fmt::format("{}.{}{}", path, header.copies, kEnding);
+}
+
 template <typename Value>
 nlohmann::ordered_json or_null(const std::optional<Value>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
@@ -54,7 +67,7 @@ ExitStatus snapshot(const Options& options) {
         ExitStatus::target_refused,
         fmt::format("the recorder of process {} could not write the snapshot into {} (disk full, or HEAPSPY_MAX reached?)",
                     options.pid, link.trace_path()));
-  const Taken taken = find_in_trace(link.trace_path(), answer);
+  const Taken taken = find_in_trace(written_to(link), answer);
   if (options.json) {
     const nlohmann::ordered_json root = {{"schema", "heapspy.snapshot/1"},
                                          {"pid", options.pid},

@@ -112,6 +112,18 @@ TEST(ControlFromOutside, IsServedByASingleThreadThatAllocates) { expect_served("
 TEST(ControlFromOutside, IsServedByTheHelperOfAnIdleProcess) { expect_served("holds_trimmable", "silent"); }
 TEST(ControlFromOutside, IsServedByAProgramThatPausedAndWentOn) { expect_served("marks", "wait"); }
 
+TEST(ControlFromOutside, OfARingFreezesACopyAndNamesIt) {
+  Recording run({.command = {victim("marks"), "wait"}, .environment = {{"HEAPSPY_MODE", "ring"}}, .talks = true});
+  run.read_line();
+  const Outcome taken = heapspy({"snapshot", std::to_string(run.pid()), "--json"});
+  ASSERT_EQ(taken.exit_status, 0) << taken;
+  const nlohmann::json json = nlohmann::json::parse(taken.out);
+  EXPECT_GT(json["rss_bytes"], 1 << 20);
+  const trace::Reader copy(json["trace"].get<std::string>());
+  EXPECT_EQ(copy.header().frozen_by, format::Trigger::requested);
+  EXPECT_EQ(run.finish().exit_status, 0);
+}
+
 void expect_refused(const Outcome& outcome, const std::string& line) {
   EXPECT_EQ(outcome.exit_status, 4);
   EXPECT_EQ(outcome.out, "");
