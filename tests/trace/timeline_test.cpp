@@ -227,6 +227,37 @@ TEST(Timeline, LetsAReallocWaitForTheAllocationOfAnotherThread) {
                                          "T1 resize 2000+9 2000+66", "T2 alloc 6000+1", "T1 alloc 5000+1"));
 }
 
+TEST(Timeline, TellsALifeThatCameFirstWithoutEndingTheBlockThatLivesThere) {
+  // T1's block lived and ended before T2 got its address, but T1 paused and the estimates put it behind.
+  TraceBuilder trace;
+  auto& late = trace.bare_thread(100);
+  auto& holder = trace.bare_thread(101);
+  late.stamp(900).malloc(0x7000, 1).malloc(0x1000, 5).free(0x1000).stamp(100'000).malloc(0x8000, 1);
+  holder.stamp(1000).malloc(0x1000, 8).stamp(2000).malloc(0x9000, 1).stamp(10'000'000).free(0x1000);
+  const Played run(trace);
+  EXPECT_THAT(run.log.lines, ElementsAre("T1 alloc 7000+1", "T2 alloc 1000+8", "T2 alloc 9000+1",
+                                         "T1 alloc 1000+5, T1 free, before", "T1 alloc 8000+1", "T2 free 1000 of T2"));
+  EXPECT_EQ(run.counts.events, 7u);
+  EXPECT_EQ(run.counts.repaired_events, 1u);
+  EXPECT_EQ(run.counts.reordered_events, 1u);
+}
+
+TEST(Timeline, GivesAnOverdueFreeNoBlockThatItsOwnThreadFreesSoon) {
+  // T1 computes for 50 ms, then frees the third of T2's blocks at one address. Nothing says when; T2 itself frees the others.
+  TraceBuilder trace;
+  auto& spins = trace.bare_thread(100);
+  auto& churns = trace.bare_thread(101);
+  spins.stamp(1000).malloc(0x7000, 1).free(0x1000).stamp_off_cpu(50'000'000).malloc(0x8000, 1);
+  churns.stamp(1'000'000).malloc(0x1000, 1).free(0x1000).malloc(0x1000, 2).free(0x1000).malloc(0x1000, 3);
+  churns.stamp(1'001'000).malloc(0x1000, 4).free(0x1000).stamp(60'000'000).malloc(0x9000, 1);
+  const Played run(trace);
+  EXPECT_THAT(run.log.lines, ElementsAre("T1 alloc 7000+1", "T2 alloc 1000+1", "T2 free 1000 of T2", "T2 alloc 1000+2",
+                                         "T2 free 1000 of T2", "T2 alloc 1000+3", "T1 free 1000 of T2", "T2 alloc 1000+4",
+                                         "T2 free 1000 of T2", "T1 alloc 8000+1", "T2 alloc 9000+1"));
+  EXPECT_EQ(run.counts.reordered_events, 1u);
+  EXPECT_EQ(run.counts.repaired_events, 0u);
+}
+
 TEST(Timeline, FollowsTheClockWhereEveryEventHasATime) {
   TraceBuilder trace;
   trace.header().clock = format::Clock::event;
