@@ -238,7 +238,9 @@ void ThreadCursor::set_window(Batch& batch, Closing closing, Tick high) {
   }
   const Tick even = (high - batch.low) / events;
   if (closing == Closing::off_cpu) {
-    batch.step = std::min(even, pace_);  // they came right after the stamp before them; the gap is at the end
+    // They came right after the stamp before them, in a row; the gap is at the end. The pace may be that of other times: of a
+    // thread that waits between its events without leaving the CPU.
+    batch.step = std::min({even, pace_, settings_.usual_step});
   } else {
     batch.step = even;
     pace_ = (pace_ * 3 + even) / 4;
