@@ -42,12 +42,14 @@ void upkeep_then_count_and_free(Call call, void* block, void (*free)(void*)) {
 }
 
 void* count_realloc_without_block(uint64_t size) {
-  count_call(size ? Call::failed : Call::realloc_freed);
+  if (size) return count_failed(Call::reallocation, Call::failed_reallocation);
+  count_call(Call::realloc_freed);
   return nullptr;
 }
 
-void* count_failed() {
-  count_call(Call::failed);
+void* count_failed(Call call, Call as) {
+  count_call(call);
+  count_call(as);
   return nullptr;
 }
 

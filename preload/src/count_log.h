@@ -14,8 +14,8 @@ namespace heapspy {
 // the program's own is not counted.
 HEAPSPY_COLD void* upkeep_then_count(format::Call call, void* block, uint64_t size);
 HEAPSPY_COLD void upkeep_then_count_and_free(format::Call call, void* block, void (*free)(void*));
-HEAPSPY_COLD void* count_realloc_without_block(uint64_t size);  // nullptr
-HEAPSPY_COLD void* count_failed();                              // nullptr
+HEAPSPY_COLD void* count_realloc_without_block(uint64_t size);        // nullptr
+HEAPSPY_COLD void* count_failed(format::Call call, format::Call as);  // nullptr
 
 struct CountLog {
   static constexpr format::Call call_of(format::Operation operation) {
@@ -55,11 +55,11 @@ struct CountLog {
   }
 
   static HEAPSPY_HOT void* allocation(format::Operation operation, format::Origin, void* block, uint64_t size) {
-    if (HEAPSPY_UNLIKELY(!block)) return count_failed();
+    if (HEAPSPY_UNLIKELY(!block)) return count_failed(call_of(operation), format::Call::failed);
     return block_given(call_of(operation), block, size);
   }
   static void* aligned_allocation(format::Origin origin, unsigned, void* block, uint64_t size) {
-    return block ? block_given(call_of(origin), block, size) : count_failed();
+    return block ? block_given(call_of(origin), block, size) : count_failed(call_of(origin), format::Call::failed);
   }
   static HEAPSPY_HOT void release_and_free(format::Release release, void* block, void (*free)(void*)) {
     ThreadState& thread = *tls.state;
@@ -72,7 +72,8 @@ struct CountLog {
     if (HEAPSPY_UNLIKELY(!block)) return count_realloc_without_block(size);
     return block_given(format::Call::reallocation, block, size);
   }
-  static void* failed(format::Origin, uint64_t) { return count_failed(); }
+  // reallocarray whose product overflows.
+  static void* failed(format::Origin, uint64_t) { return count_failed(format::Call::realloc_new, format::Call::failed); }
 };
 
 }  // namespace heapspy

@@ -208,6 +208,9 @@ void end_trace(End how) {
   const bool interrupted_ourselves = tls.state->life == Life::shut;  // a signal handler that ends the process
   Shut shut;
   if (!interrupted_ourselves && options.snapshot_at_exit && how == End::exit) snapshot::take(SnapshotReason::exit);
+  // A copy of the rings that the helper is writing is worth a wait: the process must not end in the middle of it.
+  if (!interrupted_ourselves && options.mode == Mode::ring && recorder->copy_lock.lock_within(2000))
+    recorder->copy_lock.unlock();
   note_clocks();
   header.end_tick = recorder->clock.now();
   std::atomic_ref<uint32_t>(header.end).store(static_cast<uint32_t>(how), std::memory_order_release);

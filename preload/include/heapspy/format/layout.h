@@ -223,7 +223,7 @@ struct CountersHeader {
 };
 static_assert(sizeof(CountersHeader) == 64);
 
-// Which entry point was called; index of ThreadCounters::calls.
+// Which entry point was called, whatever came of it; index of ThreadCounters::calls.
 enum class Call : std::uint32_t {
   malloc = 0,
   calloc = 1,
@@ -235,9 +235,10 @@ enum class Call : std::uint32_t {
   free = 7,
   operator_delete = 8,
   realloc_freed = 9,  // realloc(p, 0)
-  failed = 10,
+  failed = 10,               // of those that should have returned a new block: so many returned none
+  failed_reallocation = 11,  // of `reallocation`
 };
-inline constexpr std::uint32_t kCalls = 11;
+inline constexpr std::uint32_t kCalls = 12;
 inline constexpr std::uint32_t kCountedSizes =
     49;  // [0], then powers of two: [2^(i-1), 2^i); the last takes all that is larger
 inline constexpr std::uint32_t kEndedThreads = 0xffffffff;
@@ -250,7 +251,6 @@ struct ThreadCounters {
   std::uint64_t threads;   // 1; kEndedThreads: how many
   char name[16];
   std::uint64_t calls[kCalls];
-  std::uint64_t reserved;
   std::uint64_t allocations[kCountedSizes];  // calls that returned a new block, by size asked for
   std::uint64_t bytes[kCountedSizes];        // asked for by those and by reallocations
 };
