@@ -130,7 +130,7 @@ StandardErrorReport error_report(const model::StandardErrors& from) {
 void leave_out_unknown(Report& report, const Figures& figures, const Reader& reader) {
   TotalsReport& totals = report.totals;
   const bool ring = reader.ring() && !reader.ring()->whole;
-  if (ring) totals.before_ring_frees = figures.totals.unrecorded_frees;
+  if (reader.ring()) totals.before_ring_frees = ring ? figures.totals.unrecorded_frees : 0;
   if (!ring && paused(figures)) totals.paused_frees = figures.totals.unrecorded_frees;
   if (figures.errors) {
     totals.standard_error = error_report(*figures.errors);
