@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <map>
+#include <cmath>
 #include <unordered_map>
 
 #include "analyzer/model/heap_model.h"
@@ -28,7 +28,18 @@ void add(std::optional<T>& to, const std::optional<T>& figure) {
   to = to && figure ? std::optional<T>(*to + *figure) : std::nullopt;
 }
 
+// Errors of independent samples; of the peak of the sum nothing is known.
+void add_errors(std::optional<StandardErrorReport>& to, const std::optional<StandardErrorReport>& from) {
+  if (!from) return;
+  if (!to) to.emplace();
+  for (const auto figure :
+       {&StandardErrorReport::allocations, &StandardErrorReport::frees, &StandardErrorReport::reallocations,
+        &StandardErrorReport::bytes_allocated, &StandardErrorReport::live_bytes, &StandardErrorReport::live_blocks})
+    (*to).*figure = std::hypot((*to).*figure, (*from).*figure);
+}
+
 void add(TotalsReport& to, const TotalsReport& from) {
+  add_errors(to.standard_error, from.standard_error);
   to.allocations += from.allocations;
   to.frees += from.frees;
   to.reallocations += from.reallocations;

@@ -42,6 +42,10 @@ Lines head_lines(const MergedReport& merged) {
   const auto add = [&](const std::string& text) {
     for (std::string& line : wrap(text, kWidth)) lines.push_back(std::move(line));
   };
+  if (merged.totals.standard_error)
+    add(fmt::format("Some are samples, so sums are estimates: {} allocations of {}.",
+                    count_estimate(merged.totals.allocations, merged.totals.standard_error->allocations),
+                    bytes_estimate(merged.totals.bytes_allocated, merged.totals.standard_error->bytes_allocated)));
   if (merged.trace.lost_events)
     add("Incomplete: counts are too low by what was lost, and blocks may seem alive that were freed.");
   if (!merged.unreadable.empty())

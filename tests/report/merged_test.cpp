@@ -272,6 +272,21 @@ TEST_F(Merged, AFrozenCopyIsNotAProcessOfItsOwn) {
   EXPECT_THAT(merged.copies[0].reason, HasSubstr("frozen from the rings of"));
 }
 
+TEST_F(Merged, ErrorsOfSamplesAddUpAsIndependentOnesDo) {
+  for (std::uint32_t i = 0; i < 4; i++) {
+    test::TraceBuilder trace;
+    begin(trace, 10 + i, i);
+    trace.header().mode = format::Mode::sample;
+    trace.header().sample_bytes = 1000;
+    trace.thread("main", 10 + i).stamp(kMs).malloc(0x1000, 100);
+    file(trace);
+  }
+  const MergedReport merged = build_merged(paths, "samples");
+  ASSERT_TRUE(merged.totals.standard_error);
+  EXPECT_NEAR(merged.totals.standard_error->live_bytes, 2 * merged.processes[0].totals.standard_error->live_bytes, 1e-6);
+  EXPECT_EQ(merged.trace.mode, "sample");
+}
+
 TEST_F(Merged, JsonHasTheKeysOfOneTraceAndTheProcesses) {
   test::TraceBuilder one, two;
   begin(one, 10, 0);
