@@ -128,6 +128,7 @@ Json merged_json(const MergedReport& merged) {
   json["trace"] = trace_json(merged);
   json["process"] = process_json(merged);
   json["totals"] = totals_json(merged.totals);
+  if (merged.totals.standard_error) json["totals"]["standard_error"]["peak_live_bytes"] = nullptr;
   json["at"] = nullptr;
   json["threads"] = list_json(merged.threads, thread_json);
   json["sizes"] = list_json(merged.sizes, size_json);
