@@ -221,7 +221,7 @@ __attribute__((destructor)) static void process_exits() { end_trace(End::exit); 
 // Not left to the first event: a program that never allocates is recorded too, and says so if it cannot be.
 __attribute__((constructor)) static void process_starts() {
   start_of_process();
-  thread_of_event();
+  known_thread();
 }
 
 }  // namespace heapspy

@@ -53,7 +53,6 @@ ThreadState* first_event_of_thread(ThreadState*& to_be) {
   os::SignalsBlocked blocked;
   if (!process_is_recorded()) return to_be = &never_state, nullptr;
   if (ThreadState* thread = register_thread()) return to_be = thread;
-  count_lost_event();
   return to_be = &lost_state, nullptr;
 }
 
@@ -65,18 +64,16 @@ constinit ThreadState own_thread_state = stand_in(Life::guarded);
 constinit ThreadState never_state = stand_in(Life::never);
 constinit thread_local Tls tls __attribute__((tls_model("initial-exec"))) = {&unborn_state, 0};
 
-ThreadState* thread_of_event(bool* fresh) {
+ThreadState* known_thread(bool* fresh) {
   ThreadState* thread = tls.state;
   switch (thread->life) {
     case Life::active:
     case Life::ending: return thread;
     case Life::never:
     case Life::guarded:
-    case Life::free: return nullptr;
+    case Life::free:
     case Life::lost:
-    case Life::shut:
-      if (recorder && recorder->alive) count_lost_event();
-      return nullptr;
+    case Life::shut: return nullptr;
     case Life::unborn:
     case Life::forked: break;
   }
@@ -94,6 +91,13 @@ ThreadState* thread_of_event(bool* fresh) {
     if (fresh) *fresh = true;
   }
   errno = error;
+  return thread;
+}
+
+ThreadState* thread_of_event(bool* fresh) {
+  ThreadState* thread = known_thread(fresh);
+  const Life life = tls.state->life;
+  if (!thread && (life == Life::lost || life == Life::shut) && recorder && recorder->alive) count_lost_event();
   return thread;
 }
 
@@ -118,9 +122,7 @@ void note_name(ThreadState& thread) {
 
 void note_thread_name() {
   if (recorder && recorder->at_rest) return;
-  // A thread is registered by its first event, with the name that it has then.
-  if (tls.state->life != Life::active && tls.state->life != Life::ending) return;
-  ThreadState* thread = thread_of_event();
+  ThreadState* thread = known_thread();
   if (!thread || (!thread->counters && !(thread = make_room()))) return;
   Shut shut;
   os::SignalsBlocked blocked;

@@ -5,9 +5,10 @@
 
 namespace heapspy {
 
-// The state of the calling thread, for an event of the program; registers the thread or begins a forked child's trace where
-// this is the first. nullptr: the event is not to be recorded (where that is a loss, it is counted). Leaves errno alone.
-// `fresh`: it was the first.
+// The state of the calling thread; registers it or begins a forked child's trace where that was not done yet. nullptr: it is
+// not recorded, or not now. Leaves errno alone. `fresh`: it was registered now.
+ThreadState* known_thread(bool* fresh = nullptr);
+// The same, for an event of the program: one that is lost is counted.
 ThreadState* thread_of_event(bool* fresh = nullptr);
 
 // Called when the thread ends, with its state (pthread_key_create).
