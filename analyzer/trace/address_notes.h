@@ -32,6 +32,13 @@ struct Loan {
   bool nested = false;             // perhaps the lives are the other way round: the next one was short and came first
 };
 
+// A nested loan that the thread itself paid back whose block lives on: should the lives be the other way round after all, the
+// thread of the older block will free that one.
+struct Exchange {
+  Block older;                     // told to have been ended by `next`
+  ThreadId next = ThreadId::none;  // whose block lives there
+};
+
 struct Waiting {
   LaneIndex lane = 0;
   bool for_live = false;  // waits for a block to begin there; else for the one there to end
@@ -42,8 +49,9 @@ struct AddressNotes {
   std::vector<Waiting> waiting;
   std::vector<Ending> debts;  // nobody has been told of these calls yet
   std::vector<Loan> loans;
-  std::vector<ThreadId> told;  // these threads' next free here was told with the allocation before it
-  bool empty() const { return waiting.empty() && debts.empty() && loans.empty() && told.empty(); }
+  std::vector<Exchange> exchanges;  // at most one
+  std::vector<ThreadId> told;       // these threads' next free here was told with the allocation before it
+  bool empty() const { return waiting.empty() && debts.empty() && loans.empty() && exchanges.empty() && told.empty(); }
 };
 
 // The calls that ended blocks last, by address; the newest drive out the old. Bounded: one that was driven out means a

@@ -207,7 +207,8 @@ BlockLives::Fit BlockLives::end(const Event& event, const Caller& caller, Tick n
   LiveSlot* slot = inherit(table_.find(event.address), event.address);
   const bool moves = event.act == Act::move_out;
   if (slot && slot->noted && !moves && (is_told(*slot, caller) || repay(*slot, caller))) return Fit::yes;
-  const Ending ending = ending_of(event, caller);
+  Ending ending = ending_of(event, caller);
+  if (slot && slot->noted && !caller.not_this_block) undo_exchange(*slot, ending);
 
   if (slot && slot->live && !caller.not_this_block) [[likely]] {
     const Block block = slot->block();
@@ -256,10 +257,28 @@ bool BlockLives::repay(LiveSlot& slot, const Caller& caller) {
   if (loan == note.loans.end()) return false;
   const Loan paid = *loan;
   note.loans.erase(loan);
+  if (slot.live && paid.nested && paid.next == caller.thread && ThreadId{slot.thread} == caller.thread)
+    note.exchanges.assign(1, {paid.block, caller.thread});
   tidy(slot);
   if (paid.said != caller.thread)
     for (Observer* observer : observers_) observer->reattributed(paid.block, paid.said, caller.thread);
   return true;
+}
+
+// The block that lives there ends by `ending`. If the thread that makes this call allocated an older block there, which was
+// said to have been ended by the thread of this one, then each freed its own.
+void BlockLives::undo_exchange(LiveSlot& slot, Ending& ending) {
+  AddressNotes& note = notes(slot);
+  if (!note.exchanges.empty()) {
+    const Exchange exchange = note.exchanges.front();
+    note.exchanges.clear();
+    if (slot.live && ending.call == Ending::Call::release && exchange.older.thread == ending.by &&
+        ThreadId{slot.thread} == exchange.next && exchange.next != ending.by) {
+      for (Observer* observer : observers_) observer->reattributed(exchange.older, exchange.next, ending.by);
+      ending.by = exchange.next;
+    }
+  }
+  tidy(slot);
 }
 
 void BlockLives::owe(LiveSlot& slot, Ending ending, Tick low) {

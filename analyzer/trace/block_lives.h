@@ -16,7 +16,8 @@
 //          frees: that life came first, and is told at once as one of no length. Its free is skipped.
 //   loan   An allocation where a block lives: the call that ended that block is still to come (it is late by an error of
 //          estimation). The end is told now, with the thread that is likeliest, and the next fitting end pays it back.
-//          If none does, the block was given back past the recorder, and the release is taken back.
+//          If none does, the block was given back past the recorder, and the release is taken back. Paid back by the thread
+//          that made the allocation, the two blocks may be exchanged: undone if the other thread frees one there next.
 //   keep   A block that its own thread frees soon, in the thread's own order, is not given to an end or debt of another thread
 //   that
 //          is overdue: such a call lies anywhere in a long window, and the block is one of many short lives in it.
@@ -119,6 +120,7 @@ class BlockLives {
   Fit end(const Event&, const Caller&, Tick now, bool force);
   bool is_told(LiveSlot&, const Caller&);
   bool repay(LiveSlot&, const Caller&);
+  void undo_exchange(LiveSlot&, Ending&);
   void owe(LiveSlot&, Ending, Tick low);
   Fit resize(const Event&, const Caller&, Tick now, bool force);
   void move_late(const Event&, const Caller&, Tick now);

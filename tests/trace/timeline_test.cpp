@@ -242,6 +242,27 @@ TEST(Timeline, TellsALifeThatCameFirstWithoutEndingTheBlockThatLivesThere) {
   EXPECT_EQ(run.counts.reordered_events, 1u);
 }
 
+TEST(Timeline, LetsEachOfTwoThreadsFreeItsOwnWhereTheirBlocksWereExchanged) {
+  // T2's block lived and ended before T1 got its address; T1 paused at first, and the estimates put its allocation too early.
+  // T2's free is too far away to be seen from there.
+  TraceBuilder trace;
+  auto& early = trace.bare_thread(100);
+  auto& first = trace.bare_thread(101);
+  early.stamp(1000).malloc(0x1000, 8);
+  for (std::uint64_t i = 0; i < 27; i++) early.malloc(0x20000 + i * 16, 1);
+  early.stamp(60'000).malloc(0x9000, 1).stamp(90'000).free(0x1000);
+  first.stamp(2200).malloc(0x8000, 1).malloc(0x1000, 5).stamp(2800);
+  for (std::uint64_t i = 0; i < 90; i++) first.malloc(0x30000 + i * 16, 1).stamp(2900 + i * 10);
+  first.free(0x1000).stamp(50'000).malloc(0x7000, 1);
+  const Played run(trace);
+  EXPECT_THAT(run.log.lines, testing::Contains("T2 free 1000 of T2"));
+  EXPECT_THAT(run.log.lines, testing::Not(testing::Contains("T1 free 1000 of T2")));
+  EXPECT_EQ(run.log.reattributions % 2, 0u);
+  EXPECT_EQ(run.log.releases, 2u);
+  EXPECT_EQ(run.log.unseen, 0u);
+  EXPECT_FALSE(run.log.live.contains(0x1000));
+}
+
 TEST(Timeline, GivesAnOverdueFreeNoBlockThatItsOwnThreadFreesSoon) {
   // T1 computes for 50 ms, then frees the third of T2's blocks at one address. Nothing says when; T2 itself frees the others.
   TraceBuilder trace;
