@@ -16,8 +16,9 @@ using LaneIndex = std::uint32_t;
 // How a call ended a block.
 struct Ending {
   ThreadId by = ThreadId::none;
-  Tick high = 0;     // of the call's window: it was not later
-  Tick overdue = 0;  // after this it is later than estimates usually are wrong
+  Tick high = 0;       // of the call's window: it was not later
+  Tick overdue = 0;    // after this it is later than estimates usually are wrong
+  bool lived = false;  // a block was seen at the address before the call: else a forked child may have it from its parent
   enum class Call : std::uint8_t { release, realloc_free, move } call = Call::release;
   Release release = Release::free;
 };

@@ -233,10 +233,11 @@ BlockLives::Fit BlockLives::end(const Event& event, const Caller& caller, Tick n
   const bool hopeless = caller.alone && !(last && last->ending.by != caller.thread && last->ending.high >= caller.low);
   if (!force && !caller.alone) return Fit::needs_live;
   if (moves) caller.moving->push_back(unknown_block(event.address));
+  ending.lived = slot && slot->lived;
   if (!hopeless)
     owe(table_.at(event.address), ending, caller.low);
   else if (!moves)
-    tell_unknown(event.address, ending, slot && slot->lived, now);
+    tell_unknown(event.address, ending, now);
   return Fit::yes;
 }
 
@@ -319,13 +320,13 @@ void BlockLives::tell_end(const Block& block, const Ending& ending, Tick now) {
   }
 }
 
-void BlockLives::tell_unknown(std::uint64_t address, const Ending& ending, bool lived, Tick now) {
+void BlockLives::tell_unknown(std::uint64_t address, const Ending& ending, Tick now) {
   if (ending.call == Ending::Call::move) return;  // told as a realloc of an unknown block
   if (settings_.partial) {
     for (Observer* observer : observers_) observer->unrecorded_release(ending.by, address, ending.release, now);
     return;
   }
-  const bool inherited = settings_.forked && !lived;
+  const bool inherited = settings_.forked && !ending.lived;
   for (Observer* observer : observers_) observer->unknown_release(ending.by, address, ending.release, inherited, now);
 }
 
@@ -454,7 +455,7 @@ void BlockLives::settle_address(std::uint64_t address, Tick passed, Tick now) {
       table_.end_life(slot);
       tell_end(block, owed, now);
     } else {
-      tell_unknown(address, owed, slot.lived, now);
+      tell_unknown(address, owed, now);
     }
   }
 }

@@ -129,7 +129,7 @@ class BlockLives {
   Block block_of(const Event&, const Caller&, Tick now) const;
   void tell_begin(const Event&, const Caller&, const Block&, Tick now);
   void tell_end(const Block&, const Ending&, Tick now);
-  void tell_unknown(std::uint64_t address, const Ending&, bool lived, Tick now);
+  void tell_unknown(std::uint64_t address, const Ending&, Tick now);
 
   AddressNotes& notes(LiveSlot&);
   void mend(LiveSlot&);

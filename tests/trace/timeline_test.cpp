@@ -165,6 +165,17 @@ TEST(Timeline, TellsInheritedBlocksOfAForkedProcess) {
   EXPECT_EQ(run.live.size(), 2u);
 }
 
+// A second thread, so that the free waits for an allocation that does not come, while the address is given out again.
+TEST(Timeline, TellsAnInheritedBlockWhoseAddressIsUsedAgainBeforeItsFreeIsSettled) {
+  TraceBuilder trace;
+  trace.header().forked = 1;
+  trace.bare_thread(100).stamp(10).free(0x1000).malloc(0x1000, 5).stamp(900000).free(0x1000);
+  trace.bare_thread(101).stamp(500).malloc(0x9000, 2).stamp(800000).free(0x9000);
+  const Played run(trace);
+  EXPECT_THAT(run.log.lines, testing::UnorderedElementsAre("T1 inherited free 1000", "T1 alloc 1000+5", "T2 alloc 9000+2",
+                                                           "T2 free 9000 of T2", "T1 free 1000 of T1"));
+}
+
 // ---- several threads ---------------------------------------------------------------------------------------------
 TEST(Timeline, OrdersThreadsByTheirStamps) {
   TraceBuilder trace;
