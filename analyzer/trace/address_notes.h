@@ -23,6 +23,11 @@ struct Ending {
   Release release = Release::free;
 };
 
+// An end of which nobody has been told yet.
+struct Debt : Ending {
+  Tick overdue = 0;  // after this it is later than estimates usually are wrong
+};
+
 // An end that was told before the call that made it was seen, because the address had been given out again. The next call
 // that can have been it pays the loan back.
 struct Loan {
@@ -43,12 +48,12 @@ struct Exchange {
 struct Waiting {
   LaneIndex lane = 0;
   bool for_live = false;  // waits for a block to begin there; else for the one there to end
-  Tick overdue = 0;       // as in Ending
+  Tick overdue = 0;       // as in Debt
 };
 
 struct AddressNotes {
   std::vector<Waiting> waiting;
-  std::vector<Ending> debts;  // nobody has been told of these calls yet
+  std::vector<Debt> debts;
   std::vector<Loan> loans;
   std::vector<Exchange> exchanges;  // at most one
   std::vector<ThreadId> told;       // these threads' next free here was told with the allocation before it

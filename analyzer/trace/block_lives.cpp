@@ -10,7 +10,6 @@ Ending ending_of(const Event& event, const Caller& caller) {
   Ending ending;
   ending.by = caller.thread;
   ending.high = caller.high;
-  ending.overdue = caller.overdue;
   switch (event.act) {
     case Act::move_out: ending.call = Ending::Call::move; break;
     case Act::realloc_free: ending.call = Ending::Call::realloc_free; break;
@@ -100,7 +99,7 @@ bool BlockLives::settle_debt(const Event& event, const Caller& caller, const Blo
   AddressNotes& note = notes(slot);
   if (note.debts.empty()) return false;
   const bool kept = !slot.live && caller.cursor->ends_soon(slot.address, 1);
-  const auto debt = std::find_if(note.debts.begin(), note.debts.end(), [&](const Ending& owed) {
+  const auto debt = std::find_if(note.debts.begin(), note.debts.end(), [&](const Debt& owed) {
     return owed.by != caller.thread && owed.high >= caller.low && !(kept && owed.overdue < now);
   });
   if (debt != note.debts.end()) {
@@ -235,7 +234,7 @@ BlockLives::Fit BlockLives::end(const Event& event, const Caller& caller, Tick n
   if (moves) caller.moving->push_back(unknown_block(event.address));
   ending.lived = slot && slot->lived;
   if (!hopeless)
-    owe(table_.at(event.address), ending, caller.low);
+    owe(table_.at(event.address), {ending, caller.cursor->estimate() + settings_.patience}, caller.low);
   else if (!moves)
     tell_unknown(event.address, ending, now);
   return Fit::yes;
@@ -282,20 +281,20 @@ void BlockLives::undo_exchange(LiveSlot& slot, Ending& ending) {
   tidy(slot);
 }
 
-void BlockLives::owe(LiveSlot& slot, Ending ending, Tick low) {
+void BlockLives::owe(LiveSlot& slot, Debt debt, Tick low) {
   AddressNotes& note = notes(slot);
   RecentEnds::End* last = recent_.find(slot.address);
   if (last && last->ending.high >= low) slot.mended = 1;  // or will be: two ends at about the same time
-  if (last && last->ending.high > ending.high && ending.call != Ending::Call::move) {
+  if (last && last->ending.high > debt.high && debt.call != Ending::Call::move) {
     // Swap (see the head of block_lives.h).
     mend(slot);
     const Ending later = last->ending;
-    for (Observer* observer : observers_) observer->reattributed(last->block, later.by, ending.by);
-    last->ending = ending;
-    ending = later;
+    for (Observer* observer : observers_) observer->reattributed(last->block, later.by, debt.by);
+    last->ending = debt;
+    debt = {later, later.high};
   }
-  note.debts.push_back(ending);
-  if (!settings_.complete()) expire(slot.address, ending.high);
+  note.debts.push_back(debt);
+  if (!settings_.complete()) expire(slot.address, debt.high);
 }
 
 void BlockLives::tell_end(const Block& block, const Ending& ending, Tick now) {

@@ -46,7 +46,6 @@ struct Caller {
   bool alone = false;                    // no other thread has events in this window: waiting leads nowhere
   std::vector<Block>* moving = nullptr;  // blocks that the thread's open reallocs took out, innermost last
   const ThreadCursor* cursor = nullptr;  // at this call
-  Tick overdue = 0;                      // after this the call is later than estimates usually are wrong
   bool not_this_block = false;           // the block that lives there now is none that this call can end
 };
 
@@ -58,6 +57,7 @@ class BlockLives {
     bool one_thread = false;  // no repairs: order is exact
     bool lossy = false;       // events are known to be missing
     bool forked = false;
+    Tick patience = 0;                           // beyond which a call is later than estimates usually are wrong
     bool partial = false;                        // calls are missing by design, such as those that are too old for a ring
     const InheritedBlocks* inherited = nullptr;  // of a forked process whose parent's trace is at hand
     // Every call of the process is in the trace: each end belongs to a block in it. Then debts and loans are kept until
@@ -121,7 +121,7 @@ class BlockLives {
   bool is_told(LiveSlot&, const Caller&);
   bool repay(LiveSlot&, const Caller&);
   void undo_exchange(LiveSlot&, Ending&);
-  void owe(LiveSlot&, Ending, Tick low);
+  void owe(LiveSlot&, Debt, Tick low);
   Fit resize(const Event&, const Caller&, Tick now, bool force);
   void move_late(const Event&, const Caller&, Tick now);
   void live_on(LiveSlot&, const Event&, const Caller&, Tick now);

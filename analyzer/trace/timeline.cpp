@@ -120,7 +120,7 @@ struct Timeline::State {
   State(const Reader& trace, std::vector<Observer*> watching, const InheritedBlocks* inherited)
       : reader(trace), observers(watching), lives(std::move(watching), lives_settings(trace, inherited)) {
     const Clock& clock = trace.clock();
-    patience = std::max<Tick>(clock.ticks(kPatienceSeconds), 1);
+    patience = patience_of(trace);
     cursor_settings.clock = trace.header().clock;
     cursor_settings.usual_step = std::max<Tick>(clock.ticks(kUsualStepSeconds), 1);
     cursor_settings.exact_window = std::max<Tick>(clock.ticks(kClockSkewSeconds), 1);
@@ -139,6 +139,8 @@ struct Timeline::State {
     if (trace.ring() && !trace.ring()->whole) forget_at = trace.ring()->from;
   }
 
+  static Tick patience_of(const Reader& trace) { return std::max<Tick>(trace.clock().ticks(kPatienceSeconds), 1); }
+
   // From the headers of file and chunks, not from words that may be damaged.
   static Tick latest_known(const Reader& trace) {
     Tick latest = std::max(trace.header().pairs[1].tick, trace.header().end_tick);
@@ -154,6 +156,7 @@ struct Timeline::State {
     settings.inherited = inherited;
     settings.one_thread = trace.threads().size() < 2;
     settings.forked = trace.header().forked != 0;
+    settings.patience = patience_of(trace);
     settings.partial = trace.ring() && !trace.ring()->whole;
     settings.lossy = trace.lost_events() != 0 || !trace.damage().empty();
     for (const ThreadStream& stream : trace.threads())
@@ -272,7 +275,6 @@ struct Timeline::State {
     caller.alone |= forget_at != kEndless && caller.low < forget_at;
     caller.moving = &lane.moving;
     caller.cursor = &lane.cursor;
-    caller.overdue = add(lane.cursor.estimate(), patience);
     return caller;
   }
 
