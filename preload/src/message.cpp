@@ -84,6 +84,9 @@ void remember_stderr() {
 void bad_setting(const char* name, const char* value, const char* accepted) {
   if (errors()) Line() << name << "=" << value << ": not understood; accepted: " << accepted << ". Not recording.";
 }
+void trigger_without_ring() {
+  if (errors()) Line() << "HEAPSPY_TRIGGER does nothing without HEAPSPY_MODE=ring.";
+}
 void cannot_create_trace(const char* path, long error) {
   if (errors())
     (Line() << "cannot create " << path << ": ").error(error) << ". Not recording; set HEAPSPY_OUT to a writable folder.";

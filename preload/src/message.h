@@ -12,6 +12,7 @@ void set_level(LogLevel level);
 void remember_stderr();
 
 void bad_setting(const char* name, const char* value, const char* accepted);
+void trigger_without_ring();
 void cannot_create_trace(const char* path, long error);
 void cannot_map_trace(const char* path, long error);
 void trace_folder_gone(const char* path);

@@ -116,7 +116,10 @@ bool read_settings() {
   if (!process_facts::remember_out(options.out)) return false;
   event_room::set_up();
   control::set_up();
-  if (options.mode == Mode::ring) trigger::set_up(options.trigger);
+  if (options.mode == Mode::ring)
+    trigger::set_up(options.trigger);
+  else if (options.trigger.any())
+    message::trigger_without_ring();
   have_thread_end_key = pthread_key_create(&thread_end_key, thread_ends) == 0;
   return true;
 }

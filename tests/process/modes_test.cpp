@@ -121,6 +121,12 @@ TEST(Trigger, RssFreezesACopyOnceWhileItStaysAbove) {
   EXPECT_GE(*copy.rss.total_bytes, 48 * kMiB);
 }
 
+TEST(Trigger, WithoutARingIsSaidInOneLineAndRecordingGoesOn) {
+  Recording run({.command = {victim("known_counts")}, .environment = {{"HEAPSPY_TRIGGER", "fail"}}});
+  EXPECT_EQ(run.finish().err, "heapspy: HEAPSPY_TRIGGER does nothing without HEAPSPY_MODE=ring.\n");
+  EXPECT_EQ(run.traces().size(), 1u);
+}
+
 TEST(ModeSample, EstimatesLieWithinTheirStandardErrors) {
   const Compared compared = expect_unchanged({.command = {victim("rings"), "4", "300000", "nothing"},
                                               .environment = {{"HEAPSPY_MODE", "sample"}, {"HEAPSPY_SAMPLE", "64KiB"}}});
