@@ -16,7 +16,9 @@ bool rseq_works_ = false;
 
 constexpr uint32_t kWordsPerStamp = 32;
 constexpr uint32_t kWordsPerStampWithoutRseq = 8;
-static_assert(kRingWords - kAppendWords >= 4 * kSpareWords);
+// Where a collector empties the rings the thread appends only what it left for too long: it may be late, or dead.
+constexpr uint64_t kLateWords = kRingWords - 4 * kSpareWords;
+static_assert(kLateWords > kAppendWords);
 
 // Words between stamps. Without notice of interruptions stamps come four times as often; samples are rare, so each gets one.
 uint32_t words_per_stamp(const ThreadState& thread) {
@@ -112,8 +114,8 @@ uint64_t make(ThreadState& thread) {
   }
   if (ring_mode) {
     if (HEAPSPY_UNLIKELY(staged_words(thread) >= kRingWords - 2 * kSpareWords)) leave_full_ring(thread);
-  } else if (HEAPSPY_UNLIKELY(staged_words(thread) >= kAppendWords)) {
-    append_full_ring(thread);
+  } else if (const uint64_t staged = staged_words(thread); HEAPSPY_UNLIKELY(staged >= kAppendWords)) {
+    if (staged >= kLateWords || !recorder->has_collector.load(std::memory_order_relaxed)) append_full_ring(thread);
   }
   return stamp(thread);
 }

@@ -91,6 +91,8 @@ bool upkeep_if_due(uint64_t now) {
   const uint64_t interval = r.clock.kind() == TickKind::tsc4 ? kUpkeepNs * 3 / 4 : kUpkeepNs;  // about 10 ms at 3 GHz
   if (!r.next_upkeep_tick.compare_exchange_strong(due, now + interval, std::memory_order_relaxed)) return false;
   note_clocks();
+  r.has_collector.store(std::atomic_ref<uint32_t>(r.file.header().collector).load(std::memory_order_relaxed) != 0,
+                        std::memory_order_relaxed);
   snapshot::take_if_due();
   if (options.trigger.any() && options.mode == Mode::ring) trigger::freeze_if_due();
   if (!r.helper_runs.load(std::memory_order_relaxed)) control::serve_if_asked();

@@ -118,12 +118,18 @@ bool ThreadRegistry::add_slots(char* segment, uint32_t slots, bool small) {
   return true;
 }
 
-// Mode ring: all rings together stay within HEAPSPY_RING, small ones within a quarter of it.
+// Mode ring: all rings together stay within HEAPSPY_RING; an eighth of it is for small ones.
 bool ThreadRegistry::may_add(uint32_t slots, bool small) const {
   if (options.mode != Mode::ring) return small || large_slots_ < kMostWholeRings;
-  const uint64_t small_bytes = segment_bytes(small_slots_ + (small ? slots : 0), true);
-  const uint64_t whole_bytes = segment_bytes(large_slots_ + (small ? 0 : slots), false);
-  return small ? small_bytes <= options.ring_bytes / 4 : small_bytes + whole_bytes <= options.ring_bytes;
+  const uint64_t for_small = options.ring_bytes / 8;
+  const uint64_t rings = (small ? small_slots_ : large_slots_) + slots;
+  return rings * (ring_bytes(small) + kPageBytes) <= (small ? for_small : options.ring_bytes - for_small);
+}
+
+// The filled small ring whose words are older than all that the whole ones hold: nobody misses it, so a process whose threads
+// come and go needs no more and more of them.
+bool ThreadRegistry::has_outlived_small_ring() const {
+  return filled_[1].first && filled_[0].first && filled_[1].first->header->filled < filled_[0].first->header->filled;
 }
 
 // Segments double, so their number stays small however many threads there are.
@@ -140,7 +146,7 @@ Slot* ThreadRegistry::more_slots(bool small) {
 
 Slot* ThreadRegistry::free_slot(bool small) {
   if (Slot* slot = free_[small].take()) return slot;
-  if (Slot* slot = more_slots(small)) return slot;
+  if (Slot* slot = small && has_outlived_small_ring() ? nullptr : more_slots(small)) return slot;
   Slot* oldest = filled_[small].take();
   if (oldest) {
     std::atomic_ref<uint32_t>(oldest->header->thread).store(0, std::memory_order_release);

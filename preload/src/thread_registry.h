@@ -68,6 +68,7 @@ class ThreadRegistry {
   Slot* free_slot(bool small);
   Slot* more_slots(bool small);
   bool may_add(uint32_t slots, bool small) const;
+  bool has_outlived_small_ring() const;
   bool add_slots(char* segment, uint32_t slots, bool small);
   void attach(ThreadState& thread, Slot& slot);
   static void point_at(ThreadState& thread, uint64_t position);
