@@ -28,7 +28,7 @@ struct Recorder {
   std::atomic<uint64_t> last_snapshot_end;  // ticks
   std::atomic<uint64_t> last_snapshot_took;
   std::atomic<uint64_t> next_interval_ns;  // snapshot_every_ns: when the next one is due, CLOCK_MONOTONIC
-  std::atomic<bool> has_collector;  // as upkeep saw it in the file's header
+  std::atomic<bool> has_collector;         // as upkeep saw it in the file's header
   std::atomic<bool> helper_asked_for;
   std::atomic<bool> helper_runs;
   std::atomic<uint32_t> helper_tid;

@@ -81,7 +81,8 @@ enum class Trigger : std::uint32_t {
 struct FileHeader {
   char magic[8];
   std::uint32_t version;
-  std::uint32_t header_bytes;  // where the first chunk starts: sizeof(FileHeader), or kPageBytes; the second starts at kPageBytes
+  std::uint32_t
+      header_bytes;  // where the first chunk starts: sizeof(FileHeader), or kPageBytes; the second starts at kPageBytes
   Mode mode;
   Clock clock;
   TickKind tick_kind;
@@ -208,8 +209,8 @@ struct PackedHeader {
   std::uint32_t words;
   std::uint32_t sightings;
   std::uint32_t column_bytes[kColumns];  // a zstd frame, or (with kColumnAsItIs) the column itself; 0: it is empty
-  std::uint32_t holes;     // words that were claimed and never written
-  std::uint64_t checksum;  // checksum() of the 88 bytes before it
+  std::uint32_t holes;                   // words that were claimed and never written
+  std::uint64_t checksum;                // checksum() of the 88 bytes before it
 };
 static_assert(sizeof(PackedHeader) == 96);
 
@@ -234,7 +235,7 @@ enum class Call : std::uint32_t {
   reallocation = 6,  // of a block, to n > 0
   free = 7,
   operator_delete = 8,
-  realloc_freed = 9,  // realloc(p, 0)
+  realloc_freed = 9,         // realloc(p, 0)
   failed = 10,               // of those that should have returned a new block: so many returned none
   failed_reallocation = 11,  // of `reallocation`
 };
