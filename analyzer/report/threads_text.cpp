@@ -36,7 +36,7 @@ std::string allocations_of(const ThreadReport& thread) {
   return (thread.standard_error ? "≈ " : "") + findings::count_text(thread.allocations);
 }
 std::string bytes_of(const ThreadReport& thread) {
-  const std::string bytes = findings::bytes_text(thread.bytes_allocated);
+  std::string bytes = findings::bytes_text(thread.bytes_allocated);
   if (!thread.standard_error || thread.bytes_allocated == 0) return bytes;
   const double percent = 100 * thread.standard_error->bytes_allocated / static_cast<double>(thread.bytes_allocated);
   return fmt::format("≈ {} ± {:.0f} %", bytes, std::ceil(percent));
