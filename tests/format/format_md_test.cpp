@@ -97,6 +97,10 @@ TEST(FormatDocument, PlacesEveryFieldOfTheFileHeader) {
       {"frozen_by", offsetof(FileHeader, frozen_by)},
       {"copies", offsetof(FileHeader, copies)},
       {"sampling_lost", offsetof(FileHeader, sampling_lost)},
+      {"stacks", offsetof(FileHeader, stacks)},
+      {"stack_depth", offsetof(FileHeader, stack_depth)},
+      {"stack_cells", offsetof(FileHeader, stack_cells)},
+      {"stacks_lost", offsetof(FileHeader, stacks_lost)},
       {"control", offsetof(FileHeader, control)},
   };
   EXPECT_EQ(offsets_in_table("| FileHeader at |"), expected);

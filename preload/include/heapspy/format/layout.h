@@ -77,6 +77,9 @@ enum class Trigger : std::uint32_t {
   requested = 5,  // `heapspy snapshot`, heapspy_snapshot()
 };
 
+// How call stacks were taken (HEAPSPY_STACKS; never `auto`: what it picked).
+enum class Stacks : std::uint32_t { none = 0, frame_pointers = 1, dwarf = 2, libunwind = 3 };
+
 // The first page of the file. The recorder keeps it mapped and writes it in place.
 struct FileHeader {
   char magic[8];
@@ -114,7 +117,11 @@ struct FileHeader {
   Trigger frozen_by;                       // a copy that a trigger froze from the rings of a process that went on
   std::uint32_t copies;                    // copies frozen so far, in mode ring
   std::uint64_t sampling_lost;             // mode sample: blocks not sampled because the set of sampled ones was full
-  std::uint8_t reserved[48];
+  Stacks stacks;
+  std::uint32_t stack_depth;  // HEAPSPY_DEPTH: frames kept
+  std::uint64_t stack_cells;  // claimed so far in the stack table
+  std::uint64_t stacks_lost;  // stacks not kept because the table was full or could not grow
+  std::uint8_t reserved[24];
   Control control;
 };
 static_assert(offsetof(FileHeader, control) == 256);
@@ -129,6 +136,7 @@ enum class ChunkKind : std::uint16_t {
   counters = 5,  // a segment of ThreadCounters; never sealed (checksum 0), page-aligned
   packed = 6,    // words of one thread's stream, compressed
   mark = 7,      // `heapspy mark`: its text, filled up with zeros; first_tick is when
+  stacks = 8,    // a segment of StackCells; never sealed (checksum 0), page-aligned
 };
 
 inline constexpr std::uint32_t kChunkMagic = 0x43505348;  // "HSPC"
@@ -256,6 +264,52 @@ struct ThreadCounters {
   std::uint64_t bytes[kCountedSizes];        // asked for by those and by reallocations
 };
 static_assert(sizeof(ThreadCounters) == 928);
+
+// ---- stacks ------------------------------------------------------------------------------------------------------
+// The stack table is a row of cells, numbered from 1 over all `stacks` chunks, each written once and never changed. A chunk is
+// its header (64), StacksHeader (64), then `cells` StackCells. A stack's id is the number of the cell of its innermost frame;
+// `parent` leads to the caller's, 0 after the outermost. Two cells may say the same: a stack's identity is what it spells.
+struct StacksHeader {
+  std::uint32_t first;  // number of the chunk's first cell
+  std::uint32_t cells;
+  std::uint64_t reserved[7];
+};
+static_assert(sizeof(StacksHeader) == 64);
+
+enum class CellKind : std::uint32_t {
+  none = 0,         // not written, or the process was killed while it was: unknown
+  frame = 1,        // code: a return address
+  interrupted = 2,  // code: the very instruction at which a signal came; its child is the handler's outermost frame
+  cut = 3,          // outermost cell of a stack of which frames further out are missing; code: Cut
+  module = 4,       // no frame: the first of payload_cells + 1 cells; the others hold a ModuleRecord and its path
+};
+
+enum class Cut : std::uint32_t {
+  depth = 1,      // more frames than HEAPSPY_DEPTH
+  no_rule = 2,    // nothing says how to go on from there
+  bad_stack = 3,  // the next frame would not lie on the stack
+};
+
+inline constexpr unsigned kCodeModuleShift = 48;
+struct StackCell {
+  // frame, interrupted: the address, and from bit 48 the number of its module (0: of none that is known).
+  // module: its number, from bit 32 how many cells follow that belong to it.
+  std::uint64_t code;
+  std::uint32_t parent;
+  CellKind kind;  // written last
+};
+static_assert(sizeof(StackCell) == 16);
+
+// A library or program from its first frame on; after dlclose its number is not used again.
+struct ModuleRecord {
+  std::uint64_t start;  // of the mapped file
+  std::uint64_t end;
+  std::uint64_t bias;            // address minus address in the ELF file
+  std::uint32_t build_id_bytes;  // 0: it has none, or none that is mapped
+  std::uint32_t path_bytes;      // the path follows (empty: the program itself), then zeros to a multiple of 16
+  std::uint8_t build_id[32];
+};
+static_assert(sizeof(ModuleRecord) == 64);
 
 // ---- tagged items: payloads of `process` and `snapshot` chunks ---------------------------------------------------
 // A payload is a row of items, each a TaggedItem followed by `bytes` bytes and zeros up to a multiple of 8. Unknown
