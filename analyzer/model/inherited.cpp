@@ -57,6 +57,7 @@ std::optional<Block> HeapAtFork::at_fork(std::uint64_t address) const {
     block->thread = family_.of(process_, block->thread, threads_);
   }
   block->inherited = true;
+  block->site = trace::SiteId::none;  // one of the parent's table
   block->known = true;
   block->born = 0;
   return block;

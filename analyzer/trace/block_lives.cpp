@@ -182,6 +182,7 @@ Block BlockLives::block_of(const Event& event, const Caller& caller, Tick now) c
   block.size = event.size;
   block.born = now;
   block.thread = caller.thread;
+  block.site = event.site;
   block.origin = static_cast<Origin>(event.detail);
   if (event.act != Act::allocate) {
     const Block before = caller.moving->empty() ? unknown_block(0) : caller.moving->back();
@@ -347,6 +348,7 @@ void BlockLives::live_on(LiveSlot& slot, const Event& event, const Caller& calle
   after.lived_before = 0;
   after.size = event.size;
   after.thread = caller.thread;
+  after.site = event.site;
   if (!was_live) after.origin = Origin::realloc;
   table_.begin_life(slot, after, caller.high);
   if (!was_live && slot.noted) wake(slot, nullptr, now);

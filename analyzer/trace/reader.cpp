@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <set>
 #include <unordered_set>
 
@@ -11,6 +12,7 @@
 #include "analyzer/trace/glance.h"
 #include "analyzer/trace/process_decode.h"
 #include "analyzer/trace/snapshot_decode.h"
+#include "analyzer/trace/stack_table.h"
 #include "analyzer/trace/staging_rings.h"
 #include "analyzer/trace/stream_pieces.h"
 #include "analyzer/trace/trace_file.h"
@@ -111,12 +113,14 @@ struct Reader::State {
   std::vector<Mark> marks;
   std::optional<RingSpan> ring;
   std::vector<format::ThreadCounters> counters;
+  std::vector<FoundChunk> stack_chunks;
   // Both grow in const member functions: reading words is when damage in them is found.
   mutable std::vector<Damage> damage;
   mutable std::unordered_set<std::uint64_t> noted;  // file offsets of chunks whose words were found damaged
   mutable std::set<std::pair<ThreadId, std::uint64_t>> miscounts;
   mutable std::uint64_t missing_records = 0;
   mutable WordUnpacker unpacker;
+  mutable std::unique_ptr<StackTable> stacks;
 
   void note_once(std::uint64_t offset, std::string reason) const {
     if (noted.insert(offset).second) damage.push_back({offset, std::move(reason)});
@@ -274,6 +278,8 @@ Reader::Reader(const std::string& path) : state_(std::make_unique<State>(path)) 
   s.find_counters(scan.chunks);
   s.find_snapshots(scan.chunks);
   s.find_marks(scan.chunks);
+  std::copy_if(scan.chunks.begin(), scan.chunks.end(), std::back_inserter(s.stack_chunks),
+               [](const FoundChunk& chunk) { return chunk.kind == format::ChunkKind::stacks; });
 }
 
 Reader::~Reader() = default;
@@ -297,6 +303,11 @@ std::uint64_t Reader::snapshot_rss(std::size_t i) const { return state_->snapsho
 Snapshot Reader::snapshot(std::size_t i) const {
   const SnapshotPlace& place = state_->snapshots.at(i);
   return decode_snapshot(read_payload(state_->file, place.payload_at, place.payload_bytes), state_->header.machine_page_bytes);
+}
+
+StackTable& Reader::stacks() const {
+  if (!state_->stacks) state_->stacks = std::make_unique<StackTable>(state_->file, state_->stack_chunks, state_->damage);
+  return *state_->stacks;
 }
 
 const std::vector<Mark>& Reader::outside_marks() const { return state_->marks; }

@@ -95,6 +95,8 @@ struct RingSpan {
   bool whole = false;  // nothing was overwritten: the trace is like one of mode full
 };
 
+class StackTable;
+
 class Reader {
  public:
   // Throws Unreadable.
@@ -119,6 +121,9 @@ class Reader {
   format::SnapshotReason snapshot_reason(std::size_t) const;
   std::uint64_t snapshot_rss(std::size_t) const;
   Snapshot snapshot(std::size_t) const;
+  // Read when first asked for, which is after all events that this reader knows: their stacks are in it. Sites are interned as
+  // they are met, so it is no constant.
+  StackTable& stacks() const;
   // Those from outside, in the order of the file; the timeline tells of those in the threads' streams.
   const std::vector<Mark>& outside_marks() const;
   // Copies a piece's words (lap bits masked off) into `to`. A checksum that does not hold is noted as damage; what can

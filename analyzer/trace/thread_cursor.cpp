@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analyzer/trace/stack_table.h"
 #include "heapspy/format/decode.h"
 
 namespace heapspy::trace {
@@ -70,6 +71,7 @@ bool ThreadCursor::refill() {
     gap_ = told;
     carry_.clear();
     reallocs_.clear();  // their ends are lost
+    site_ = SiteId::none;
     if (piece.first_tick <= settings_.latest) stamp_ = std::max(stamp_, piece.first_tick);
   } else if (next_piece_ == 1 && piece.first_tick <= settings_.latest) {
     stamp_ = piece.first_tick;
@@ -79,6 +81,7 @@ bool ThreadCursor::refill() {
   if (words_.size() < piece.words) {  // damaged
     carry_.clear();
     reallocs_.clear();
+    site_ = SiteId::none;
   }
   words_at_ = piece.stream_at - carry_.size();
   if (!carry_.empty()) words_.insert(words_.begin(), carry_.begin(), carry_.end());
@@ -140,7 +143,10 @@ inline void ThreadCursor::decode_short(Batch& batch, std::uint64_t word) {
       event.detail = event.size == static_cast<std::uint64_t>(Release::operator_delete);
       event.size = 0;
       break;
-    default: event.act = Act::allocate; event.detail = static_cast<std::uint8_t>(kOrigins[word & 7]);
+    default:
+      event.act = Act::allocate;
+      event.detail = static_cast<std::uint8_t>(kOrigins[word & 7]);
+      event.site = site_;
   }
   event.counts = true;
   batch.events.push_back(event);
@@ -218,7 +224,7 @@ void ThreadCursor::fill(Batch& batch) {
     if (wanted > words_.size() - word_ && next_piece_ < stream_.pieces.size() && !stream_.pieces[next_piece_].gap)
       refill();
     else
-      word_++;
+      word_++, site_ = SiteId::none;  // it may have been where what follows comes from
   }
 }
 
@@ -281,6 +287,7 @@ void ThreadCursor::end_realloc(Batch& batch, std::uint64_t address, std::uint64_
   end.address = address;
   end.size = size;
   end.counts = true;
+  end.site = site_;
   if (reallocs_.empty()) {
     // Its begin is lost: all that is known is that a block lives there now.
     end.act = how == Act::move_in ? Act::move_late : how == Act::failed ? Act::failed : Act::nothing;
@@ -307,6 +314,7 @@ void ThreadCursor::end_realloc(Batch& batch, std::uint64_t address, std::uint64_
       if (begin && open.address == address) {
         begin->act = Act::resize;
         begin->size = size;
+        begin->site = site_;
         end.act = Act::nothing;
       } else if (begin) {
         begin->act = Act::move_out;
@@ -330,6 +338,7 @@ void ThreadCursor::decode_long(Batch& batch, const std::uint64_t* from, std::siz
     if (!event.address) return;  // NULL is never a block
     event.act = Act::allocate;
     event.detail = static_cast<std::uint8_t>(origin);
+    event.site = site_;
     event.counts = true;
     batch.events.push_back(event);
   };
@@ -376,6 +385,7 @@ void ThreadCursor::decode_long(Batch& batch, const std::uint64_t* from, std::siz
     case Kind::realloc_freed: return end_realloc(batch, 0, 0, Act::realloc_free);
     case Kind::thread_start: return with_text(Act::thread_start);
     case Kind::thread_name: return with_text(Act::thread_name);
+    case Kind::stack: site_ = reader_.stacks().site(record.payload); return;
     case Kind::thread_end:
       event.act = Act::thread_end;
       batch.events.push_back(event);

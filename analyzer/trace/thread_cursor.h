@@ -36,8 +36,9 @@ struct Event {
   std::uint64_t size = 0;
   std::uint64_t other = 0;
   Act act = Act::nothing;
-  std::uint8_t detail = 0;  // Origin of allocate and failed, Release of release
-  bool counts = false;      // is a call: begins are not, ends are
+  std::uint8_t detail = 0;     // Origin of allocate and failed, Release of release
+  bool counts = false;         // is a call: begins are not, ends are
+  SiteId site = SiteId::none;  // of what begins or changes a block
 };
 
 // What an event does to `address`.
@@ -153,6 +154,7 @@ class ThreadCursor {
   Tick stamp_ = 0;  // the latest
   Tick pace_ = 0;   // smoothed step
   std::uint64_t batches_ = 0;
+  SiteId site_ = SiteId::none;  // where the thread's next allocations come from
   std::vector<OpenRealloc> reallocs_;
   std::deque<std::string> texts_;
 };

@@ -591,6 +591,7 @@ std::optional<Block> Timeline::about_to_live_at(std::uint64_t address, Tick tick
         block.size = event.size;
         block.born = tick;
         block.thread = lane.thread;
+        block.site = event.site;
         block.origin = event.act == Act::allocate ? static_cast<Origin>(event.detail) : Origin::realloc;
         return block;
       }

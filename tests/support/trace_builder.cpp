@@ -133,6 +133,7 @@ ThreadBuilder& ThreadBuilder::name(std::string_view text, std::uint32_t tid) {
 }
 ThreadBuilder& ThreadBuilder::end() { return record(Kind::thread_end, 0, {}); }
 ThreadBuilder& ThreadBuilder::mark(std::string_view text) { return record(Kind::mark, 0, {}, text); }
+ThreadBuilder& ThreadBuilder::stack(std::uint64_t cell) { return record(Kind::stack, cell, {}); }
 
 ThreadBuilder& ThreadBuilder::paused() { return record(Kind::paused, 0, {}); }
 ThreadBuilder& ThreadBuilder::resumed() { return record(Kind::resumed, 0, {}); }
@@ -185,6 +186,30 @@ TraceBuilder& TraceBuilder::snapshot(const trace::Snapshot& snapshot) {
 TraceBuilder& TraceBuilder::counters(const format::ThreadCounters& counters) {
   counters_.push_back(counters);
   return *this;
+}
+
+std::uint32_t TraceBuilder::cell(std::uint64_t code, std::uint32_t parent, format::CellKind kind) {
+  cells_.push_back({code, parent, kind});
+  return static_cast<std::uint32_t>(cells_.size());
+}
+
+std::uint32_t TraceBuilder::module(std::uint16_t number, std::string_view path, std::string_view build_id, std::uint64_t bias,
+                                   std::uint64_t bytes) {
+  format::ModuleRecord record{};
+  record.start = bias;
+  record.end = bias + bytes;
+  record.bias = bias;
+  record.build_id_bytes = static_cast<std::uint32_t>(build_id.size());
+  record.path_bytes = static_cast<std::uint32_t>(path.size());
+  std::memcpy(record.build_id, build_id.data(), std::min(build_id.size(), sizeof record.build_id));
+  std::string payload(as_bytes(record));
+  payload += path;
+  pad(payload, sizeof(format::StackCell));
+  const std::uint64_t follow = payload.size() / sizeof(format::StackCell);
+  const std::uint32_t first = cell(number | follow << 32, 0, format::CellKind::module);
+  cells_.resize(cells_.size() + follow);
+  std::memcpy(static_cast<void*>(&cells_[first]), payload.data(), payload.size());
+  return first;
 }
 
 namespace {
@@ -313,6 +338,23 @@ void TraceBuilder::emit_counters(Sink& sink) const {
 }
 
 template <typename Sink>
+void TraceBuilder::emit_stacks(Sink& sink) const {
+  for (std::size_t first = 0; first < cells_.size(); first += options_.segment_cells) {
+    sink.pad(format::kPageBytes);
+    const std::size_t end = std::min<std::size_t>(cells_.size(), first + options_.segment_cells);
+    const std::size_t unwritten = end == cells_.size() ? 3 : 0;
+    std::string payload;
+    payload += as_bytes(
+        format::StacksHeader{static_cast<std::uint32_t>(first + 1), static_cast<std::uint32_t>(end - first + unwritten), {}});
+    for (std::size_t i = first; i < end; i++) payload += as_bytes(cells_[i]);
+    payload.resize(payload.size() + unwritten * sizeof(format::StackCell));
+    format::ChunkHeader header = chunk_header(format::ChunkKind::stacks, payload);
+    header.payload_checksum = 0;
+    write_chunk(sink, header, payload);
+  }
+}
+
+template <typename Sink>
 void TraceBuilder::emit(Sink& sink) const {
   sink.write(as_bytes(header_));
   sink.pad(format::kPageBytes);
@@ -325,6 +367,7 @@ void TraceBuilder::emit(Sink& sink) const {
   const std::uint64_t tail = options_.rings ? 0 : std::min<std::uint64_t>(options_.ring_tail_words, ring_words);
   if (options_.rings) emit_rings(sink);
   emit_counters(sink);
+  emit_stacks(sink);
   for (std::size_t first = 0; tail && first < threads_.size(); first += options_.slots) {
     sink.pad(format::kPageBytes);
     std::string payload;
@@ -408,6 +451,10 @@ void TraceBuilder::emit(Sink& sink) const {
   format::FileHeader header = header_;
   header.threads = static_cast<std::uint32_t>(threads_.size());
   header.append_at = sink.size();
+  if (!cells_.empty()) {
+    header.stacks = format::Stacks::dwarf;
+    header.stack_cells = cells_.size();
+  }
   if (!header.end_tick && header.end != static_cast<std::uint32_t>(format::End::running)) header.end_tick = last_tick;
   if (!header.pairs[1].tick) header.pairs[1] = {last_tick, header.origin + last_tick};
   sink.patch_header(header);

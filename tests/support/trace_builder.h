@@ -50,6 +50,7 @@ class ThreadBuilder {
   ThreadBuilder& name(std::string_view, std::uint32_t tid = 0);  // tid 0: its own
   ThreadBuilder& end();
   ThreadBuilder& mark(std::string_view);
+  ThreadBuilder& stack(std::uint64_t cell);  // of the allocations that follow
   ThreadBuilder& paused();
   ThreadBuilder& resumed();
 
@@ -93,6 +94,7 @@ struct TraceBuilderOptions {
   // As mode ring leaves it: no chunks, each piece of a stream (ThreadBuilder::chunk, lose) in a staging ring of its own, all
   // but the last filled and left.
   bool rings = false;
+  std::uint32_t segment_cells = 1 << 16;  // of the stack table; unwritten ones at the end of the last
 };
 
 class TraceBuilder {
@@ -114,6 +116,15 @@ class TraceBuilder {
   TraceBuilder& snapshot(const trace::Snapshot&);
   TraceBuilder& counters(const format::ThreadCounters&);  // mode count
 
+  // The stack table. Each returns the number of the cell that it wrote.
+  std::uint32_t cell(std::uint64_t code, std::uint32_t parent, format::CellKind kind = format::CellKind::frame);  // any cell
+  std::uint32_t frame(std::uint32_t parent, std::uint64_t address, std::uint16_t module = 0,
+                      format::CellKind kind = format::CellKind::frame) {
+    return cell(address | static_cast<std::uint64_t>(module) << format::kCodeModuleShift, parent, kind);
+  }
+  std::uint32_t module(std::uint16_t number, std::string_view path, std::string_view build_id, std::uint64_t bias,
+                       std::uint64_t bytes = 1 << 20);
+
   std::string bytes() const;                  // the file's content
   void write(const std::string& path) const;  // streams it out; memory as the words
 
@@ -124,6 +135,8 @@ class TraceBuilder {
   void emit_rings(Sink&) const;
   template <typename Sink>
   void emit_counters(Sink&) const;
+  template <typename Sink>
+  void emit_stacks(Sink&) const;
 
   Options options_;
   format::FileHeader header_{};
@@ -131,6 +144,7 @@ class TraceBuilder {
   std::string process_;
   std::vector<std::pair<Tick, std::string>> snapshots_;
   std::vector<format::ThreadCounters> counters_;
+  std::vector<format::StackCell> cells_;
 };
 
 // The payload of a snapshot chunk.

@@ -1,0 +1,168 @@
+#include "analyzer/trace/stack_table.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace heapspy::trace {
+
+namespace {
+
+using format::CellKind;
+using format::StackCell;
+
+constexpr std::uint64_t kAddressMask = (1ull << format::kCodeModuleShift) - 1;
+constexpr std::uint64_t kBrokenCut = 0;  // no format::Cut
+
+bool is_frame(CellKind kind) { return kind == CellKind::frame || kind == CellKind::interrupted; }
+bool is_written(const StackCell& cell) { return cell.kind != CellKind::none || cell.code || cell.parent; }
+
+// How many cells after this one belong to it.
+std::uint64_t cells_described(const StackCell& cell) { return cell.code >> 32; }
+
+}  // namespace
+
+std::size_t StackTable::NodeHash::operator()(const Node& node) const {
+  std::uint64_t hash = node.code * 0x9E3779B97F4A7C15ull;
+  hash = (hash ^ hash >> 29 ^ (static_cast<std::uint64_t>(node.parent) << 32 | node.image)) * 0xBF58476D1CE4E5B9ull;
+  return hash ^ hash >> 31 ^ static_cast<std::uint64_t>(node.kind);
+}
+
+StackTable::StackTable(const TraceFile& file, const std::vector<FoundChunk>& chunks, std::vector<Damage>& damage) {
+  read_cells(file, chunks, damage);
+  cell_nodes_.resize(cells_.size());
+  nodes_.emplace_back();
+  site_of_node_.push_back(SiteId::none);
+  find_modules();
+}
+
+// Segments are numbered on from each other, so no number is larger than there can be cells.
+void StackTable::read_cells(const TraceFile& file, const std::vector<FoundChunk>& chunks, std::vector<Damage>& damage) {
+  std::uint64_t most = 0;
+  for (const FoundChunk& chunk : chunks)
+    if (chunk.kind == format::ChunkKind::stacks) most += chunk.payload_bytes / sizeof(StackCell);
+  for (const FoundChunk& chunk : chunks) {
+    if (chunk.kind != format::ChunkKind::stacks) continue;
+    format::StacksHeader segment{};
+    const std::uint64_t room =
+        chunk.payload_bytes > sizeof segment ? (chunk.payload_bytes - sizeof segment) / sizeof(StackCell) : 0;
+    const bool read = file.read(chunk.payload_at, &segment, sizeof segment) == sizeof segment;
+    if (!read || segment.first == 0 || segment.first > most || segment.cells > most) {
+      damage.push_back({chunk.payload_at - sizeof(format::ChunkHeader), "a segment of call stacks is damaged"});
+      continue;
+    }
+    if (segment.cells > room && !chunk.cut)
+      damage.push_back({chunk.payload_at - sizeof(format::ChunkHeader), "a segment of call stacks is damaged"});
+    std::vector<StackCell> cells(std::min<std::uint64_t>(segment.cells, room));
+    cells.resize(file.read(chunk.payload_at + sizeof segment, cells.data(), cells.size() * sizeof(StackCell)) /
+                 sizeof(StackCell));
+    while (!cells.empty() && !is_written(cells.back())) cells.pop_back();
+    const std::size_t end = segment.first - 1 + cells.size();
+    if (cells_.size() < end) cells_.resize(end);
+    std::copy(cells.begin(), cells.end(), cells_.begin() + segment.first - 1);
+  }
+  cells_.shrink_to_fit();
+}
+
+void StackTable::find_modules() {
+  for (std::size_t i = 0; i < cells_.size(); i++) {
+    if (cells_[i].kind != CellKind::module) continue;
+    const std::uint64_t payload = cells_described(cells_[i]) * sizeof(StackCell);
+    format::ModuleRecord record;
+    if (cells_described(cells_[i]) > cells_.size() - i - 1 || payload < sizeof record) continue;
+    const char* from = reinterpret_cast<const char*>(&cells_[i] + 1);
+    std::memcpy(&record, from, sizeof record);
+    if (record.build_id_bytes > sizeof record.build_id || record.path_bytes > payload - sizeof record) continue;
+    Image image{{from + sizeof record, record.path_bytes},
+                {reinterpret_cast<const char*>(record.build_id), record.build_id_bytes}};
+    const auto number = static_cast<std::uint32_t>(cells_[i].code);
+    const auto known = std::find(images_.begin(), images_.end(), image);
+    modules_[number] = {static_cast<std::uint32_t>(known - images_.begin()), record.bias};
+    if (known == images_.end()) images_.push_back(std::move(image));
+    const std::size_t last = i + cells_described(cells_[i]);
+    while (i < last) cells_[++i] = {};  // a row of bytes, no cells
+  }
+}
+
+std::uint32_t StackTable::intern(const Node& node) {
+  const auto [found, is_new] = node_ids_.try_emplace(node, static_cast<std::uint32_t>(nodes_.size()));
+  if (is_new) {
+    nodes_.push_back(node);
+    site_of_node_.push_back(SiteId::none);
+  }
+  return found->second;
+}
+
+// From the innermost cell outwards to one that is known, and back.
+std::uint32_t StackTable::node_of(std::uint32_t cell) {
+  path_.clear();
+  std::uint32_t parent = 0;
+  bool broken = false;
+  while (cell) {
+    if (const std::uint32_t known = cell_nodes_[cell - 1]) {
+      parent = known;
+      break;
+    }
+    const StackCell& at = cells_[cell - 1];
+    if (!is_frame(at.kind) && at.kind != CellKind::cut) {
+      broken = true;
+      break;
+    }
+    path_.push_back(cell);
+    if (at.kind == CellKind::cut) break;
+    if (at.parent >= cell) {  // a parent is written before its child
+      broken = true;
+      break;
+    }
+    cell = at.parent;
+  }
+  if (broken) parent = intern({kBrokenCut, kNoImage, 0, CellKind::cut});
+  while (!path_.empty()) {
+    const StackCell& at = cells_[path_.back() - 1];
+    Node node{at.code, kNoImage, parent, at.kind};
+    if (is_frame(at.kind)) {
+      node.code = at.code & kAddressMask;
+      const auto module = modules_.find(static_cast<std::uint32_t>(at.code >> format::kCodeModuleShift));
+      if (module != modules_.end() && at.code >> format::kCodeModuleShift) {
+        node.image = module->second.image;
+        node.code -= module->second.bias;
+      }
+    }
+    parent = intern(node);
+    cell_nodes_[path_.back() - 1] = parent;
+    path_.pop_back();
+  }
+  return parent;
+}
+
+SiteId StackTable::site(std::uint64_t cell) {
+  if (cell == 0 || cell > cells_.size() || !is_frame(cells_[cell - 1].kind)) return SiteId::none;
+  std::uint32_t node = cell_nodes_[cell - 1];
+  if (!node) node = node_of(static_cast<std::uint32_t>(cell));
+  SiteId& site = site_of_node_[node];
+  if (site == SiteId::none) {
+    node_of_site_.push_back(node);
+    site = SiteId{sites()};
+  }
+  return site;
+}
+
+Stack StackTable::stack(SiteId site) const {
+  Stack stack;
+  if (site == SiteId::none || index(site) > sites()) return stack;
+  for (std::uint32_t at = node_of_site_[index(site) - 1]; at; at = nodes_[at].parent) {
+    const Node& node = nodes_[at];
+    if (node.kind == CellKind::cut) {
+      switch (static_cast<format::Cut>(node.code)) {
+        case format::Cut::depth: stack.end = StackEnd::depth; break;
+        case format::Cut::no_rule: stack.end = StackEnd::no_rule; break;
+        case format::Cut::bad_stack: stack.end = StackEnd::bad_stack; break;
+        default: stack.end = StackEnd::unknown;
+      }
+      break;
+    }
+    stack.frames.push_back({node.code, node.image, node.kind == CellKind::interrupted});
+  }
+  return stack;
+}
+
+}  // namespace heapspy::trace
