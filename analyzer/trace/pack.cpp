@@ -17,6 +17,7 @@
 #include "analyzer/trace/chunk_scan.h"
 #include "analyzer/trace/packed_words.h"
 #include "analyzer/trace/reader.h"
+#include "analyzer/trace/stack_table.h"
 #include "analyzer/trace/trace_file.h"
 #include "heapspy/format/decode.h"
 
@@ -163,7 +164,10 @@ class Rewriting {
     write_header();
     for (const FoundChunk& chunk : scan.chunks) {
       if (chunk.payload_at >= format::kPageBytes) fill_first_page();
-      if (!holds_words(chunk.kind)) copy(chunk);
+      if (&chunk == last_stacks(scan))
+        copy_stacks(chunk);
+      else if (!holds_words(chunk.kind))
+        copy(chunk);
     }
     fill_first_page();
     write_slots(scan);
@@ -197,7 +201,7 @@ class Rewriting {
 
   // As it is, to the last byte.
   void copy(const FoundChunk& chunk) {
-    const bool mapped = chunk.kind == ChunkKind::counters;
+    const bool mapped = chunk.kind == ChunkKind::counters || chunk.kind == ChunkKind::stacks;
     out_.pad(mapped ? format::kPageBytes : format::kChunkAlignment);
     std::string part;
     std::uint64_t at = chunk.payload_at - sizeof(ChunkHeader);
@@ -209,6 +213,32 @@ class Rewriting {
       at += got;
       left -= got;
     }
+  }
+
+  static const FoundChunk* last_stacks(const ChunkScan& scan) {
+    const auto last = std::find_if(scan.chunks.rbegin(), scan.chunks.rend(),
+                                   [](const FoundChunk& chunk) { return chunk.kind == ChunkKind::stacks; });
+    return last == scan.chunks.rend() ? nullptr : &*last;
+  }
+  // Without the cells at its end that were never written.
+  void copy_stacks(const FoundChunk& chunk) {
+    std::string payload(chunk.payload_bytes, '\0');
+    payload.resize(file_.read(chunk.payload_at, payload.data(), payload.size()));
+    format::StacksHeader segment;
+    if (payload.size() < sizeof segment || chunk.cut) return copy(chunk);
+    std::memcpy(&segment, payload.data(), sizeof segment);
+    const std::size_t room = (payload.size() - sizeof segment) / sizeof(format::StackCell);
+    if (segment.cells > room) return copy(chunk);
+    const std::size_t used = payload.find_last_not_of('\0', sizeof segment + segment.cells * sizeof(format::StackCell) - 1) + 1;
+    segment.cells =
+        used <= sizeof segment
+            ? 0
+            : static_cast<std::uint32_t>((used - sizeof segment + sizeof(format::StackCell) - 1) / sizeof(format::StackCell));
+    std::memcpy(payload.data(), &segment, sizeof segment);
+    payload.resize(sizeof segment + segment.cells * sizeof(format::StackCell));
+    ChunkHeader header{};
+    header.kind = ChunkKind::stacks;
+    write_chunk(header, payload, format::kPageBytes);
   }
 
   void write_chunk(ChunkHeader header, std::string_view payload, std::uint64_t alignment) {
@@ -349,7 +379,7 @@ class Rewriting {
   bool reads_the_same() const {
     const Reader again(out_.path());
     if (again.threads().size() != reader_.threads().size() || again.snapshots() != reader_.snapshots() ||
-        again.lost_events() != reader_.lost_events())
+        again.lost_events() != reader_.lost_events() || again.stacks().checksum() != reader_.stacks().checksum())
       return false;
     for (std::size_t i = 0; i < again.threads().size(); i++) {
       const ThreadStream &before = reader_.threads()[i], &after = again.threads()[i];

@@ -10,7 +10,8 @@
 //
 // Any other record's byte is the lowest of its first word; stamps have the difference from the stamp before in `ticks`, other
 // records their first word's upper bits and their further words in `others`, as differences from the same word of the
-// latest record of their kind. A byte of 0 stands for any word that fits nowhere else: in `others` as it is.
+// latest record of their kind; stacks have a byte in `stacks`: most of them follow the stack that they followed before. A byte
+// of 0 stands for any word that fits nowhere else: in `others` as it is.
 //
 // Both ends keep the same memory of what was allocated and released (Memory); it begins empty with each payload. Its tables are
 // small and forget: a forgotten block is said by its difference.
@@ -24,8 +25,10 @@
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 
 #include "heapspy/format/decode.h"
+#include "heapspy/format/encode.h"
 
 namespace heapspy::trace {
 
@@ -97,6 +100,32 @@ struct Memory {
   }
 };
 
+// What both ends remember of stacks: which followed which, and some of the latest.
+struct StackMemory {
+  static constexpr std::uint32_t kFollowed = 4096, kPlaces = 254;
+  static constexpr unsigned kPredicted = 0, kNew = 255;  // else a place
+
+  std::uint32_t last = 0, last_new = 0;
+  std::uint32_t after[kFollowed];
+  std::uint32_t places[1 + kPlaces];
+
+  void clear() { std::memset(static_cast<void*>(this), 0, sizeof *this); }
+  static std::uint64_t hash(std::uint32_t stack) { return stack * 0x9E3779B97F4A7C15ull >> 52; }
+  static_assert(kFollowed == 1 << 12);
+  static unsigned place_of(std::uint32_t stack) { return static_cast<unsigned>(1 + hash(stack) % kPlaces); }
+  std::uint32_t& predicted() { return after[hash(last)]; }
+  void note(std::uint32_t stack) {
+    predicted() = stack;
+    last = stack;
+  }
+};
+
+// Whether a record of kind `stack` is as every recorder writes it.
+bool is_plain_stack(std::uint64_t word) {
+  return (word & 0xFFFF) == format::encode_first(Kind::stack, 1, 0) && word >> format::kPayloadShift <= ~std::uint32_t{0};
+}
+constexpr std::uint64_t kStackHead = static_cast<std::uint64_t>(Kind::stack) << format::kKindShift;
+
 // Differences within `others`.
 struct Alike {
   static constexpr std::uint32_t kPlaces = 4;
@@ -131,6 +160,8 @@ struct VarintReader {
 };
 
 constexpr std::uint32_t column(Column c) { return static_cast<std::uint32_t>(c); }
+// Else of numbers of variable length.
+constexpr bool is_of_bytes(std::uint32_t c) { return c < column(Column::ticks) || c == column(Column::stacks); }
 // How long a column of `words` words can be.
 std::uint64_t longest(std::uint32_t c, std::uint64_t words, std::uint64_t sightings) {
   if (c == column(Column::sightings)) return 3 * kLongestVarint * sightings;
@@ -141,17 +172,29 @@ std::uint64_t longest(std::uint32_t c, std::uint64_t words, std::uint64_t sighti
 
 }  // namespace
 
-bool read_packed_header(std::string_view payload, PackedHeader& to) {
-  if (payload.size() < sizeof to) return false;
-  std::memcpy(&to, payload.data(), sizeof to);
-  return to.checksum == format::checksum(&to, offsetof(PackedHeader, checksum)) && to.words <= kMostPackedWords &&
-         to.sightings <= kMostPackedWords;
+std::size_t read_packed_header(std::string_view payload, PackedHeader& to) {
+  const auto read = [&](auto& header) {
+    if (payload.size() < sizeof header) return false;
+    std::memcpy(&header, payload.data(), sizeof header);
+    return header.checksum == format::checksum(&header, sizeof header - sizeof header.checksum) &&
+           header.words <= kMostPackedWords && header.sightings <= kMostPackedWords;
+  };
+  if (read(to)) return sizeof to;
+  format::PackedHeaderWithoutStacks older;
+  if (!read(older)) return 0;
+  to = {};
+  to.words = older.words;
+  to.sightings = older.sightings;
+  std::copy(std::begin(older.column_bytes), std::end(older.column_bytes), to.column_bytes);
+  to.holes = older.holes;
+  return sizeof older;
 }
 
 // ---- packing -----------------------------------------------------------------------------------------------------
 struct WordPacker::State {
   ZSTD_CCtx* zstd = ZSTD_createCCtx();
   Memory memory;
+  StackMemory stacks;
   std::uint32_t number_at[Memory::kBlocks];  // by hash of address: the allocation's number + 1
   std::vector<char> bytes[kColumns];         // room for the longest column so far
   char* end[kColumns];
@@ -203,6 +246,21 @@ struct WordPacker::State {
     memory.note_release(address);
   }
 
+  void put_stack(std::uint32_t stack) {
+    put(Column::operations, kStackHead);
+    const unsigned place = StackMemory::place_of(stack);
+    if (stacks.predicted() == stack) {
+      put(Column::stacks, StackMemory::kPredicted);
+    } else if (stacks.places[place] == stack) {
+      put(Column::stacks, place);
+    } else {
+      put(Column::stacks, StackMemory::kNew);
+      put_number(Column::others, zigzag(std::uint64_t{stack} - stacks.last_new));
+      stacks.places[place] = stacks.last_new = stack;
+    }
+    stacks.note(stack);
+  }
+
   void put_words(std::span<const std::uint64_t> words) {
     Alike alike;
     std::uint64_t tick = 0;
@@ -226,6 +284,11 @@ struct WordPacker::State {
         put_number(Column::ticks, zigzag(now - tick));
         tick = now;
         continue;
+      } else if ((word & 0xFF) == kStackHead) {
+        if (is_plain_stack(word)) {
+          put_stack(static_cast<std::uint32_t>(word >> format::kPayloadShift));
+          continue;
+        }
       } else if (const std::uint32_t length = format::record_words(word)) {
         put(Column::operations, word & 0xFF);
         const auto kind = static_cast<std::uint32_t>(word >> format::kKindShift & 31);
@@ -272,6 +335,7 @@ std::string_view WordPacker::pack(std::span<const std::uint64_t> words, std::uin
   words = words.first(std::min<std::size_t>(words.size(), kMostPackedWords));
   sightings = sightings.first(std::min<std::size_t>(sightings.size(), kMostPackedWords));
   s.memory.clear();
+  s.stacks.clear();
   std::memset(s.number_at, 0, sizeof s.number_at);
   for (std::uint32_t c = 0; c < kColumns; c++) {
     const std::uint64_t room = longest(c, words.size(), sightings.size());
@@ -315,6 +379,7 @@ std::string_view WordPacker::pack(std::span<const std::uint64_t> words, std::uin
 struct WordUnpacker::State {
   ZSTD_DCtx* zstd = ZSTD_createDCtx();
   Memory memory;
+  StackMemory stacks;
   std::vector<unsigned char> bytes[kColumns];
   const unsigned char* at[kColumns];
   const unsigned char* end[kColumns];
@@ -324,8 +389,7 @@ struct WordUnpacker::State {
 
   // Columns of bytes are as long as there are words, zeros at the end: no record takes more than one byte of one, so none
   // can be read beyond.
-  bool fill(const PackedHeader& header, std::string_view payload) {
-    std::size_t from = sizeof header;
+  bool fill(const PackedHeader& header, std::size_t from, std::string_view payload) {
     for (std::uint32_t c = 0; c < kColumns; c++) {
       const std::size_t packed = header.column_bytes[c] & ~format::kColumnAsItIs;
       const bool as_it_is = header.column_bytes[c] & format::kColumnAsItIs;
@@ -335,8 +399,7 @@ struct WordUnpacker::State {
         if (packed > payload.size() - from || (as_it_is && packed > room)) return false;
         // Columns of numbers are rarely near their longest: as long as the frame says, if that is possible.
         std::uint64_t wanted = room;
-        if (c >= column(Column::ticks))
-          wanted = std::min<std::uint64_t>(room, ZSTD_getFrameContentSize(payload.data() + from, packed));
+        if (!is_of_bytes(c)) wanted = std::min<std::uint64_t>(room, ZSTD_getFrameContentSize(payload.data() + from, packed));
         if (bytes[c].size() < wanted) bytes[c].resize(wanted);
         if (as_it_is)
           std::memcpy(bytes[c].data(), payload.data() + from, length = packed);
@@ -345,7 +408,7 @@ struct WordUnpacker::State {
         if (ZSTD_isError(length)) return false;
         from += packed;
       }
-      if (c < column(Column::ticks)) {
+      if (is_of_bytes(c)) {
         if (bytes[c].size() < room) bytes[c].resize(room);
         std::memset(bytes[c].data() + length, 0, room - length);
       }
@@ -409,6 +472,19 @@ struct WordUnpacker::State {
       } else if (format::is_stamp(head)) {
         tick += unzigzag(ticks.next());
         to[i++] = (tick << format::kTickShift | head) & ~format::kLapBit;
+      } else if (head == kStackHead) {
+        const unsigned how = byte(Column::stacks);
+        std::uint32_t stack;
+        if (how == StackMemory::kPredicted) {
+          stack = stacks.predicted();
+        } else if (how == StackMemory::kNew) {
+          stack = stacks.last_new += static_cast<std::uint32_t>(unzigzag(others.next()));
+          stacks.places[StackMemory::place_of(stack)] = stack;
+        } else {
+          stack = stacks.places[how];
+        }
+        stacks.note(stack);
+        to[i++] = format::encode_first(Kind::stack, 1, stack);
       } else if (head == 0) {
         to[i++] = others.next() & ~format::kLapBit;
       } else {
@@ -457,8 +533,10 @@ bool WordUnpacker::unpack(std::string_view payload, std::uint64_t stream_at, std
   to.clear();
   if (sightings) sightings->clear();
   PackedHeader header;
-  if (!read_packed_header(payload, header) || !s.fill(header, payload)) return false;
+  const std::size_t header_bytes = read_packed_header(payload, header);
+  if (!header_bytes || !s.fill(header, header_bytes, payload)) return false;
   s.memory.clear();
+  s.stacks.clear();
   s.holes = header.holes;
   to.resize(header.words);
   if (s.take_words(to.data(), to.size()) && s.take_sightings(header.sightings, stream_at, sightings) && s.everything_taken())

@@ -5,6 +5,7 @@
 // among the last 256 to be allocated. Each column is a zstd frame; each payload stands for itself, so damage stays local.
 // Never linked into the recorder: its users are the reader, `heapspy pack` and the collector.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -61,8 +62,8 @@ class WordUnpacker {
   std::unique_ptr<State> state_;
 };
 
-// The header at the start of a payload; false where it is none.
-bool read_packed_header(std::string_view payload, format::PackedHeader& to);
+// The header at the start of a payload, also one of the older kind; its length in bytes, 0 where it is none.
+std::size_t read_packed_header(std::string_view payload, format::PackedHeader& to);
 
 // No payload of `words` words is longer: for whoever must decide how much to read.
 constexpr std::uint64_t longest_packed(std::uint64_t words) { return (1 << 20) + 64 * words; }

@@ -61,6 +61,7 @@ void StackTable::read_cells(const TraceFile& file, const std::vector<FoundChunk>
     std::copy(cells.begin(), cells.end(), cells_.begin() + segment.first - 1);
   }
   cells_.shrink_to_fit();
+  checksum_ = format::checksum(cells_.data(), cells_.size() * sizeof(StackCell));
 }
 
 void StackTable::find_modules() {

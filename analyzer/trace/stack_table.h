@@ -56,6 +56,7 @@ class StackTable {
   Stack stack(SiteId) const;                                                                // empty for ids that are none
   const std::vector<Image>& images() const { return images_; }
   std::uint64_t cells() const { return cells_.size(); }
+  std::uint64_t checksum() const { return checksum_; }  // of the cells as they are in the file
 
  private:
   struct Module {
@@ -79,6 +80,7 @@ class StackTable {
   std::uint32_t intern(const Node&);
   std::uint32_t node_of(std::uint32_t cell);
 
+  std::uint64_t checksum_ = 0;
   std::vector<format::StackCell> cells_;               // [0] is cell 1
   std::vector<std::uint32_t> cell_nodes_;              // as cells_: index into nodes_, 0 not looked at
   std::unordered_map<std::uint32_t, Module> modules_;  // by number

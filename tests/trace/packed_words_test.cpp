@@ -39,6 +39,8 @@ Words plausible_words(std::size_t count, unsigned seed) {
   std::uint64_t tick = 1000;
   while (words.size() < count) {
     if (random() % 32 == 0) words.push_back(format::encode_stamp(random() % 2 ? Kind::stamp : Kind::stamp_off_cpu, tick += 77));
+    if (random() % 3 == 0)
+      words.push_back(format::encode_first(Kind::stack, 1, random() % 5 ? random() % 300 : random() % (1ull << 33)));
     if (random() % 100 == 0) {
       words.push_back(format::encode_first(Kind::allocation, 3, 6 | 6 << 8));
       words.push_back(0x7f0000000008 + random() % 4096 * 8);
@@ -117,7 +119,7 @@ TEST(PackedWords, AreTheColumnsOfTheFormatDocument) {
   WordPacker packer(1);
   const std::string payload(packer.pack(words, 0));
   format::PackedHeader header;
-  ASSERT_TRUE(trace::read_packed_header(payload, header));
+  ASSERT_EQ(trace::read_packed_header(payload, header), sizeof header);
   std::size_t from = sizeof header;
   for (std::size_t i = 0; i < format::kColumns; i++) {
     if (!header.column_bytes[i]) continue;
@@ -130,6 +132,41 @@ TEST(PackedWords, AreTheColumnsOfTheFormatDocument) {
     from += length;
   }
   EXPECT_EQ(columns, expected);
+}
+
+// A loop that allocates at some places, now and then from elsewhere.
+TEST(PackedWords, SayStacksInABitWhereTheyFollowEachOtherAsBefore) {
+  std::mt19937_64 random(11);
+  Words words, without;
+  for (std::uint64_t i = 0; i < 20000; i++) {
+    const std::uint64_t cell = random() % 50 ? 700 + i % 40 * 3 : random() % 100000;
+    words.push_back(format::encode_first(Kind::stack, 1, cell));
+    for (Words* to : {&words, &without}) to->push_back(format::encode_short(Operation::malloc, 0x550000001000 + i * 64, 40));
+  }
+  EXPECT_EQ(through(words), words);
+  const std::size_t more = WordPacker(1).pack(words, 0).size() - WordPacker(1).pack(without, 0).size();
+  EXPECT_LT(more, 20000u * 4 / 8) << "half a byte each";
+}
+
+TEST(PackedWords, AreReadFromTheTimeBeforeThereWereStacks) {
+  Words words = plausible_words(3000, 4);
+  std::erase_if(words, [](std::uint64_t word) { return (word & 0xFF) == format::encode_first(Kind::stack, 0, 0); });
+  WordPacker packer(1);
+  const std::string payload(packer.pack(words, 7, std::vector<Sighting>{{10, 5, 4}}, 1));
+  format::PackedHeader header;
+  ASSERT_EQ(trace::read_packed_header(payload, header), sizeof header);
+  format::PackedHeaderWithoutStacks older{header.words, header.sightings, {}, header.holes, 0};
+  std::copy_n(header.column_bytes, format::kColumnsWithoutStacks, older.column_bytes);
+  older.checksum = format::checksum(&older, sizeof older - 8);
+  const std::string old_payload =
+      std::string(reinterpret_cast<const char*>(&older), sizeof older) + payload.substr(sizeof header);
+  WordUnpacker unpacker;
+  Words back;
+  std::vector<Sighting> sightings;
+  ASSERT_TRUE(unpacker.unpack(old_payload, 7, back, &sightings));
+  EXPECT_EQ(back, words);
+  EXPECT_EQ(sightings.size(), 1u);
+  EXPECT_EQ(unpacker.holes(), 1u);
 }
 
 TEST(PackedWords, CarrySightings) {

@@ -1,10 +1,12 @@
 #include "analyzer/trace/stack_table.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <map>
 #include <random>
 
+#include "analyzer/trace/pack.h"
 #include "analyzer/trace/reader.h"
 #include "analyzer/trace/timeline.h"
 #include "tests/support/trace_builder.h"
@@ -180,6 +182,30 @@ TEST(Stacks, AreReadWhateverIsDamaged) {
     trace::StackTable& stacks = reader.stacks();
     for (std::uint64_t i = 0; i < 60; i++) EXPECT_LE(stacks.stack(stacks.site(i)).frames.size(), 50u);
   }
+}
+
+TEST(Stacks, ArePackedWithTheirTrace) {
+  TraceBuilderOptions options;
+  options.segment_cells = 50;
+  TraceBuilder trace(options);
+  trace.module(1, "/bin/victim", "ABCDEFGH", kBias);
+  std::uint32_t cell = 0;
+  auto& main = trace.thread("main", 100).stamp(10);
+  for (std::uint64_t i = 1; i <= 200; i++) {
+    cell = trace.frame(i % 5 ? cell : 0, kBias + i * 16, 1);
+    main.stack(cell).malloc(i * 0x1000, i);
+  }
+  const std::string before = testing::TempDir() + "heapspy-stacks-before", after = testing::TempDir() + "heapspy-stacks-after";
+  trace.write(before);
+  trace::pack_trace(before, after, {});
+  const trace::Reader plain(before), packed(after);
+  EXPECT_TRUE(packed.damage().empty());
+  EXPECT_LT(packed.size_bytes(), plain.size_bytes());
+  EXPECT_EQ(sites_of(packed), sites_of(plain));
+  for (std::uint32_t site = 1; site <= 200; site++)
+    EXPECT_EQ(packed.stacks().stack(SiteId{site}).frames, plain.stacks().stack(SiteId{site}).frames);
+  unlink(before.c_str());
+  unlink(after.c_str());
 }
 
 }  // namespace

@@ -208,8 +208,10 @@ enum class Column : std::uint32_t {
   ticks = 16,      // variable-length numbers: differences between stamps
   others = 17,     // variable-length numbers: words of longer records
   sightings = 18,  // variable-length numbers: what the collector saw of the stream from outside
+  stacks = 19,     // a byte for each record of kind stack
 };
-inline constexpr std::uint32_t kColumns = 19;
+inline constexpr std::uint32_t kColumns = 20;
+inline constexpr std::uint32_t kColumnsWithoutStacks = 19;  // of chunks written before there were stacks
 inline constexpr std::uint32_t kMostPackedWords = 1 << 16;  // in one chunk
 inline constexpr std::uint32_t kColumnAsItIs = 1u << 31;    // in column_bytes: not compressed
 
@@ -218,9 +220,20 @@ struct PackedHeader {
   std::uint32_t sightings;
   std::uint32_t column_bytes[kColumns];  // a zstd frame, or (with kColumnAsItIs) the column itself; 0: it is empty
   std::uint32_t holes;                   // words that were claimed and never written
-  std::uint64_t checksum;                // checksum() of the 88 bytes before it
+  std::uint32_t reserved;
+  std::uint64_t checksum;  // checksum() of the 96 bytes before it
 };
-static_assert(sizeof(PackedHeader) == 96);
+static_assert(sizeof(PackedHeader) == 104);
+
+// What older chunks have instead. Its checksum tells which of the two it is.
+struct PackedHeaderWithoutStacks {
+  std::uint32_t words;
+  std::uint32_t sightings;
+  std::uint32_t column_bytes[kColumnsWithoutStacks];
+  std::uint32_t holes;
+  std::uint64_t checksum;  // checksum() of the 88 bytes before it
+};
+static_assert(sizeof(PackedHeaderWithoutStacks) == 96);
 
 // ---- counters ----------------------------------------------------------------------------------------------------
 // Mode `count`: chunk header (64), CountersHeader (64), then `slots` ThreadCounters. A segment's slots are reused: when none is
