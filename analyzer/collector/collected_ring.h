@@ -21,22 +21,22 @@ class CollectedRing {
   CollectedRing(format::SlotHeader* slot, const std::uint64_t* words, std::uint64_t capacity)
       : slot_(slot), words_(words), capacity_(capacity) {}
 
-  // Copies what is new up to the end of what is written, and notes it as a sighting if one is due: `before` and `after` are
-  // clock readings from around the look. Returns how many words are in the ring and not in the file.
+  // Finds the end of what is written, and notes it as a sighting if one is due: `before` and `after` are clock readings from
+  // around the look. Returns how many words are in the ring and not in the file.
   std::uint64_t look(Tick before, Tick sighting_interval);
-  std::uint64_t seen_words() const { return end_; }                 // position of the end as last seen: grows
-  std::uint64_t staged() const { return copied_.size() - first_; }  // as the last look found
+  std::uint64_t seen_words() const { return end_; }               // position of the end as last seen: grows
+  std::uint64_t staged() const { return end_ - seen_.appended; }  // as the last look found
   // After the look, with the clock read again.
   void looked(Tick after);
 
   struct Words {
-    std::span<const std::uint64_t> words;  // lap bits off; until the next look
+    std::span<const std::uint64_t> words;  // lap bits off; until the next take
     std::span<const Sighting> sightings;
     std::uint32_t thread = 0, tid = 0;
     std::uint64_t stream_at = 0;
     Tick first_tick = 0;
   };
-  // What the last look found. False: the slot changed meanwhile, there is nothing to be had.
+  // Copies what the last look found. False: the slot changed meanwhile, there is nothing to be had.
   bool take(Words& to);
   // The words taken last are in the file: takes them off the ring, unless the owner has. Their sightings are gone.
   void take_off();
@@ -48,6 +48,9 @@ class CollectedRing {
     bool operator==(const Owner&) const = default;
   };
   Owner owner() const;
+  bool written(std::uint64_t position) const;
+  std::uint64_t find_end(std::uint64_t from, std::uint64_t limit) const;
+  void copy();
 
   format::SlotHeader* slot_;
   const std::uint64_t* words_;
@@ -55,9 +58,8 @@ class CollectedRing {
   Owner seen_;             // at the last look
   std::uint64_t end_ = 0;  // position after the last word that was seen
   bool sighting_due_ = false;
-  Tick tick_ = 0;                      // of the latest stamp that was copied
-  std::vector<std::uint64_t> copied_;  // lap bits off; its end is at end_ …
-  std::size_t first_ = 0;              // … and the words before this are in the file
+  Tick tick_ = 0;                      // of the latest stamp that was taken off
+  std::vector<std::uint64_t> copied_;  // from seen_.appended on, lap bits off
   std::vector<Sighting> sightings_;
   std::size_t taken_sightings_ = 0;
 };

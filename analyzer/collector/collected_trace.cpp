@@ -12,6 +12,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "analyzer/trace/process_decode.h"
 
@@ -24,6 +25,8 @@ using format::ChunkKind;
 
 // Looks that find nothing where a chunk was reserved: its writer was killed, or could not write.
 constexpr unsigned kStuck = 100;
+// Words staged at which a ring's owner empties it itself, collector or not (preload/src/event_room.cpp: kLateWords).
+constexpr std::uint64_t kOwnerAppendsAt = 15872;
 
 bool read_at(int fd, std::uint64_t at, void* to, std::size_t bytes) {
   return ::pread(fd, to, bytes, static_cast<off_t>(at)) == static_cast<ssize_t>(bytes);
@@ -122,12 +125,25 @@ Tick CollectedTrace::now() const {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(time.tv_nsec) - header_->origin;
 }
 
+// Segments and full chunks begin at whole pages or at multiples of 64 KiB: zeros before them are no chunk to wait for.
+bool CollectedTrace::skip_to_alignment(std::uint64_t end) {
+  for (const std::uint64_t alignment : {std::uint64_t{format::kPageBytes}, std::uint64_t{16 * format::kPageBytes}}) {
+    const std::uint64_t at = format::align_up(segments_to_, alignment);
+    ChunkHeader header;
+    if (at == segments_to_ || at + sizeof header > end || !read_chunk(descriptor_, at, header)) continue;
+    segments_to_ = at;
+    return true;
+  }
+  return false;
+}
+
 void CollectedTrace::find_segments() {
   const std::uint64_t end = std::atomic_ref<std::uint64_t>(header_->append_at).load(std::memory_order_acquire);
   if (end == looked_to_) return;
   while (segments_to_ + sizeof(ChunkHeader) <= end) {
     ChunkHeader header;
     if (!read_chunk(descriptor_, segments_to_, header)) {
+      if (skip_to_alignment(end)) continue;
       // Reserved and not written: now or never. After a while the next multiple of the alignment is tried; the threads of a
       // segment that is passed over so empty their rings themselves.
       if (++stuck_ < kStuck) return;
@@ -168,18 +184,21 @@ Fill CollectedTrace::round(std::uint64_t from_words, trace::WordPacker& packer) 
   Fill fill;
   if (full_) return fill;
   const Tick before = now();
+  std::uint64_t to_take = 0;
   for (CollectedRing& ring : rings_) {
     const std::uint64_t seen = ring.seen_words();
     const std::uint64_t words = ring.look(before, sighting_interval_);
     fill.words = std::max(fill.words, words);
     if (ring.seen_words() > seen) fill.fresh = std::max(fill.fresh, ring.seen_words() - seen);
+    if (words >= from_words) to_take += words;
   }
   const Tick after = now();
   for (CollectedRing& ring : rings_) ring.looked(after);
+  const bool hurry = must_hurry(fill, to_take, before - std::exchange(looked_at_, before));
   for (CollectedRing& ring : rings_) {
     CollectedRing::Words words;
     if (ring.staged() < from_words || ring.staged() == 0 || !ring.take(words)) continue;
-    if (!append(words, packer)) {
+    if (!(hurry ? append_as_they_are(words) : append_packed(words, packer))) {
       full_ = true;
       break;
     }
@@ -188,9 +207,30 @@ Fill CollectedTrace::round(std::uint64_t from_words, trace::WordPacker& packer) 
   return fill;
 }
 
-// The protocol of the recorder: a place is reserved by moving append_at, then written at once.
-bool CollectedTrace::append(const CollectedRing::Words& words, trace::WordPacker& packer) {
+// Whether the fullest ring would be full before `words` are packed, at the pace of the last `interval`. Words come in at up to
+// 12 ns each and 8 to 22 pack one: then they go to the file as they are and are packed when the process has ended.
+bool CollectedTrace::must_hurry(const Fill& fill, std::uint64_t words, Tick interval) const {
+  if (!fill.fresh || !words) return false;
+  const double left = kOwnerAppendsAt > fill.words ? static_cast<double>(kOwnerAppendsAt - fill.words) : 0;
+  const double until_full = left * static_cast<double>(interval) / static_cast<double>(fill.fresh);
+  return pack_ticks_ * static_cast<double>(words) > until_full / 2;
+}
+
+bool CollectedTrace::append_packed(const CollectedRing::Words& words, trace::WordPacker& packer) {
+  const Tick before = now();
   const std::string_view payload = packer.pack(words.words, words.stream_at, words.sightings);
+  const double ticks = static_cast<double>(now() - before) / static_cast<double>(words.words.size());
+  pack_ticks_ = pack_ticks_ ? pack_ticks_ * 0.9 + ticks * 0.1 : ticks;
+  return append(words, ChunkKind::packed, payload);
+}
+
+bool CollectedTrace::append_as_they_are(const CollectedRing::Words& words) {
+  return append(words, ChunkKind::events,
+                {reinterpret_cast<const char*>(words.words.data()), words.words.size() * sizeof(std::uint64_t)});
+}
+
+// The protocol of the recorder: a place is reserved by moving append_at, then written at once.
+bool CollectedTrace::append(const CollectedRing::Words& words, ChunkKind kind, std::string_view payload) {
   const std::uint64_t whole = sizeof(ChunkHeader) + payload.size();
   std::atomic_ref<std::uint64_t> end(header_->append_at);
   std::uint64_t seen = end.load(std::memory_order_relaxed), at;
@@ -200,7 +240,7 @@ bool CollectedTrace::append(const CollectedRing::Words& words, trace::WordPacker
   } while (!end.compare_exchange_weak(seen, format::align_up(at + whole, format::kChunkAlignment), std::memory_order_relaxed));
   ChunkHeader header{};
   header.magic = format::kChunkMagic;
-  header.kind = ChunkKind::packed;
+  header.kind = kind;
   header.version = 1;
   header.payload_bytes = payload.size();
   header.thread = words.thread;

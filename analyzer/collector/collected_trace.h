@@ -1,11 +1,12 @@
-// The trace of one running process, whose rings are emptied from outside into packed chunks of the same file. What left a ring
-// is in the page cache before the ring knows: killing either process, or both, loses nothing.
+// The trace of one running process, whose rings are emptied from outside into chunks of the same file: packed where there is
+// time for it. What left a ring is in the page cache before the ring knows: killing either process, or both, loses nothing.
 #pragma once
 #include <sys/types.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analyzer/collector/collected_ring.h"
@@ -44,8 +45,12 @@ class CollectedTrace {
 
  private:
   CollectedTrace(std::string path, int descriptor, format::FileHeader* header);
+  bool skip_to_alignment(std::uint64_t end);
   void map_segment(std::uint64_t at, const format::StagingHeader& staging);
-  bool append(const CollectedRing::Words& words, trace::WordPacker& packer);
+  bool must_hurry(const Fill& fill, std::uint64_t words, Tick interval) const;
+  bool append_packed(const CollectedRing::Words& words, trace::WordPacker& packer);
+  bool append_as_they_are(const CollectedRing::Words& words);
+  bool append(const CollectedRing::Words& words, format::ChunkKind kind, std::string_view payload);
   Tick now() const;
 
   struct Mapping {
@@ -62,7 +67,9 @@ class CollectedTrace {
   std::uint64_t looked_to_ = 0;                     // append_at when it was last looked at
   unsigned stuck_ = 0;                              // looks that found no chunk there yet
   Tick sighting_interval_ = 0;
-  bool full_ = false;  // nothing can be appended any more
+  Tick looked_at_ = 0;
+  double pack_ticks_ = 0;  // what packing a word takes, of late
+  bool full_ = false;      // nothing can be appended any more
 };
 
 }  // namespace heapspy::collector

@@ -115,6 +115,25 @@ TEST(Collector, IsNotThereWhereItIsNotWanted) {
   expect_whole(run.report());
 }
 
+// A thread says with each chunk how many records it wrote; the collector does not count them.
+bool took_something(const std::string& path) {
+  const trace::TraceFile file(path);
+  for (const trace::FoundChunk& chunk : trace::scan_chunks(file, sizeof(format::FileHeader), ~0ull).chunks)
+    if ((chunk.kind == ChunkKind::events || chunk.kind == ChunkKind::packed) && chunk.records == 0) return true;
+  return false;
+}
+
+TEST(Collector, TakesFromRingsWhoseOwnersAppendTheFirstChunksThemselves) {
+  Recording run(under_record({victim("counts_while_it_works")}));
+  const Calls calls(run);
+  const pid_t program = recorded_process(run);
+  bool took = false;
+  for (const std::uint64_t until = calls.all() + 20'000'000; !took && calls.all() < until;) took = took_something(run.trace());
+  EXPECT_TRUE(took);
+  kill(program, SIGKILL);
+  EXPECT_EQ(run.finish().exit_status, 128 + SIGKILL);
+}
+
 TEST(Collector, LosesNoEventWhenTheProgramIsKilled) {
   std::mt19937_64 random(20261130);
   for (int i = 0; i < 5; i++) {
