@@ -204,7 +204,7 @@ ProcessReport process_report(const Reader& reader, const Figures& figures) {
   if (!info.allocator_version.empty()) process.allocator_version = info.allocator_version;
   process.environment = info.environment;
   process.forked = info.forked;
-  if (info.cpus_online && *info.cpus_online > 0) process.cpus = static_cast<std::uint64_t>(*info.cpus_online);
+  if (info.cpus && *info.cpus > 0) process.cpus = static_cast<std::uint64_t>(*info.cpus);
   if (!info.glibc_version.empty()) process.glibc_version = info.glibc_version;
   if (end) process.peak_rss_bytes = status_bytes(end->status_text, "VmHWM");
   return process;

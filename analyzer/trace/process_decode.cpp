@@ -94,9 +94,9 @@ ProcessInfo decode_process(const format::FileHeader& header, std::string_view pa
       case ProcessTag::allocator: info.allocator = content; break;
       case ProcessTag::allocator_version: info.allocator_version = content; break;
       case ProcessTag::glibc_version: info.glibc_version = content; break;
-      case ProcessTag::cpus_online: {
+      case ProcessTag::cpus: {
         int cpus = 0;
-        if (std::from_chars(content.data(), content.data() + content.size(), cpus).ec == std::errc{}) info.cpus_online = cpus;
+        if (std::from_chars(content.data(), content.data() + content.size(), cpus).ec == std::errc{}) info.cpus = cpus;
         break;
       }
       case ProcessTag::trace_path: break;

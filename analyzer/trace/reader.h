@@ -46,7 +46,7 @@ struct ProcessInfo {
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> environment;
   std::uint64_t start_realtime_ns = 0;
-  std::optional<int> cpus_online;
+  std::optional<int> cpus;
   format::End end = format::End::running;
   bool running = false;  // the process lives and still maps this file
   std::optional<Tick> end_tick;

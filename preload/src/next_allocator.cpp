@@ -156,6 +156,12 @@ void resolve_next_allocator() {
 const char* allocator_name() { return name_; }
 const char* allocator_version() { return version_; }
 const char* glibc_version() { return gnu_get_libc_version ? gnu_get_libc_version() : ""; }
+unsigned glibc_minor_version() {
+  unsigned minor = 0;
+  for (const char* at = gnu_get_libc_version() + 2; *at >= '0' && *at <= '9'; at++)
+    minor = minor * 10 + static_cast<unsigned>(*at - '0');
+  return minor;
+}
 bool libc_is_glibc() { return gnu_get_libc_version; }
 bool allocator_is_glibc() { return is_glibc_; }
 

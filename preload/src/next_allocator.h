@@ -31,6 +31,7 @@ void resolve_next_allocator();
 const char* allocator_name();
 const char* allocator_version();
 const char* glibc_version();
+unsigned glibc_minor_version();  // of 2.x
 // False: a program of musl, whose loader takes the library too. It runs unrecorded.
 bool libc_is_glibc();
 // True where malloc beneath us is glibc's own, so that its heap structures and malloc_trim mean something.

@@ -183,7 +183,7 @@ bool matches(const char* pattern, const char* text) {
   return !*pattern;
 }
 
-Options read_options(char** environment, const char* program) {
+Options read_options(char** environment, const char* (*program)()) {
   Options options;
   for (const Setting& setting : kSettings) {
     const char* value = value_of(environment, setting.name);
@@ -196,7 +196,7 @@ Options read_options(char** environment, const char* program) {
     if (setting.read == read_log) message::set_level(options.log);
   }
   const char* only = value_of(environment, "HEAPSPY_ONLY");
-  if (only && !matches(only, program)) options.on = false;
+  if (only && !matches(only, program())) options.on = false;
   return options;
 }
 

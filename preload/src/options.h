@@ -29,8 +29,9 @@ struct Options {
   LogLevel log = LogLevel::error;
 };
 
-// Reads `environment`. A value that cannot be read: one message, and `on` is false. `program` is matched with HEAPSPY_ONLY.
-Options read_options(char** environment, const char* program);
+// Reads `environment`. A value that cannot be read: one message, and `on` is false. `program` gives the name
+// that is matched with HEAPSPY_ONLY, where that is set.
+Options read_options(char** environment, const char* (*program)());
 
 // "64MiB", "8g", "512": bytes; powers of 1024. False where it is none.
 bool parse_size(const char* text, uint64_t* bytes);

@@ -158,6 +158,13 @@ uint64_t file_size_limit() {
   } limit{};
   return call(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, word(&limit)) == 0 ? limit.soft : UINT64_MAX;
 }
+uint64_t cpus_allowed() {
+  uint64_t mask[64];  // 4096 CPUs
+  const long bytes = call(SYS_sched_getaffinity, 0, sizeof mask, word(mask));
+  uint64_t cpus = 0;
+  for (long i = 0; i < bytes / 8; i++) cpus += static_cast<uint64_t>(__builtin_popcountll(mask[i]));
+  return cpus;
+}
 void host_name(char* to, size_t room) {
   utsname name{};
   call(SYS_uname, word(&name));

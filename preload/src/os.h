@@ -53,6 +53,7 @@ long tid();
 bool thread_is_gone(uint32_t process, uint32_t thread);
 void thread_name(char to[16]);  // of the calling thread; NUL-terminated
 uint64_t file_size_limit();     // RLIMIT_FSIZE, or UINT64_MAX
+uint64_t cpus_allowed();        // to the calling thread, by sched_setaffinity or a cpuset; 0: not known
 void host_name(char* to, size_t room);
 uint64_t clock_ns(int clock);  // by system call
 void yield();

@@ -13,6 +13,8 @@
 #include "tagged_payload.h"
 #include "text.h"
 
+extern "C" __attribute__((weak)) void* __libc_stack_end;  // NOLINT: ld.so's name for it
+
 namespace heapspy::process_facts {
 
 using namespace format;
@@ -20,10 +22,14 @@ using namespace format;
 namespace {
 
 constexpr char kDefaultName[] = "heapspy.%n.%p.%t.hspy";
-char exe_[kMaxPath];
-char out_[kMaxPath];
-char scratch_[kMaxPath];  // one thread at a time begins a trace; its stack may be small
+// What outlives fork, text after text: most starts touch one page of it.
+char kept_[2 * kMaxPath];
+size_t kept_bytes_ = 0;
+const char* exe_ = nullptr;
+const char* out_ = nullptr;
 char** environment_ = nullptr;
+const char* arguments_ = nullptr;  // one after the other in memory, each ended by NUL; null: not known
+size_t argument_bytes_ = 0;
 char* no_environment_[1] = {nullptr};
 constexpr size_t kEnvironmentRoom = 32 << 10;
 constexpr size_t kPointers = 512;
@@ -37,6 +43,36 @@ void read_environment_from_proc() {
   size_t count = 0;
   for (size_t at = 0; at < length && count + 1 < kPointers; at += length_of(room + at) + 1) pointers[count++] = room + at;
   environment_ = pointers;
+}
+
+// Where a text that is to be kept can be written; it is kept from `keep` on.
+char* room_to_keep() { return kept_ + kept_bytes_; }
+const char* keep(size_t length) {
+  const char* text = room_to_keep();
+  kept_bytes_ += length + 1;
+  return text;
+}
+
+// Where the kernel put argc and argv, as ld.so has it. They lie there as /proc/self/cmdline shows them, and cost nothing to
+// read: each file below /proc/PID costs ten microseconds, and as many again when the process ends.
+void find_arguments() {
+  if (!&__libc_stack_end || !__libc_stack_end) return;
+  const auto* count = static_cast<const intptr_t*>(__libc_stack_end);
+  const auto* arguments = reinterpret_cast<const char* const*>(count + 1);
+  if (*count < 1 || *count > 1 << 20) return;
+  const char* end = arguments[0];
+  for (intptr_t i = 0; i < *count; i++) {
+    if (!end || arguments[i] != end) return;
+    end += length_of(end) + 1;
+  }
+  arguments_ = arguments[0];
+  argument_bytes_ = static_cast<size_t>(end - arguments_);
+}
+
+const char* exe() {
+  if (exe_) return exe_;
+  const long length = os::readlink("/proc/self/exe", room_to_keep(), kMaxPath);
+  return exe_ = keep(length > 0 ? static_cast<size_t>(length) : 0);
 }
 
 // Gregorian date of a count of seconds since 1970 (days-to-civil; H. Hinnant's algorithm).
@@ -67,7 +103,7 @@ bool wanted(const char* variable) {
 }  // namespace
 
 void remember_start() {
-  os::readlink("/proc/self/exe", exe_, sizeof exe_);
+  find_arguments();
   environment_ = environ;
   if (!environment_) read_environment_from_proc();
   if (!environment_) environment_ = no_environment_;
@@ -85,23 +121,26 @@ void keep_children_quiet(char* const* environment, bool quiet) {
 }
 
 const char* program() {
-  const char* base = exe_;
-  for (const char* at = exe_; *at; at++)
+  const char* base = exe();
+  for (const char* at = base; *at; at++)
     if (*at == '/') base = at + 1;
   return *base ? base : "unknown";
 }
 
 bool remember_out(const char* pattern) {
-  Text out(out_, sizeof out_);
+  char* path = room_to_keep();
+  size_t folder_bytes = 0;
   if (*pattern != '/') {
-    if (os::failed(os::getcwd(scratch_, sizeof scratch_)) || scratch_[0] != '/')
-      return message::trace_folder_gone(pattern), false;
-    out.add(scratch_).add("/");
+    if (os::failed(os::getcwd(path, kMaxPath)) || path[0] != '/') return message::trace_folder_gone(pattern), false;
+    folder_bytes = length_of(path);
   }
-  out.add(pattern);
+  Text out(path + folder_bytes, kMaxPath - folder_bytes);
+  out.add(folder_bytes ? "/" : "").add(pattern);
+  const bool ends_in_slash = pattern[length_of(pattern) - 1] == '/';
   struct stat status {};
-  const bool is_folder = out_[out.length() - 1] == '/' || (!os::stat(out_, &status) && S_ISDIR(status.st_mode));
-  if (is_folder) out.add(out_[out.length() - 1] == '/' ? "" : "/").add(kDefaultName);
+  const bool is_folder = ends_in_slash || (!os::stat(path, &status) && S_ISDIR(status.st_mode));
+  if (is_folder) out.add(ends_in_slash ? "" : "/").add(kDefaultName);
+  out_ = keep(folder_bytes + out.length());
   return true;
 }
 
@@ -138,28 +177,55 @@ uint64_t rss_bytes() {
   return pages * 4096;
 }
 
+namespace {
+
+void append_command(TaggedPayload& payload) {
+  constexpr size_t kUsual = 4 << 10, kMost = 128 << 10;
+  if (arguments_)
+    payload.append(arguments_, argument_bytes_ < kMost ? argument_bytes_ : kMost - 1);
+  else
+    payload.append_file("/proc/self/cmdline", kUsual, kMost);
+}
+
+void append_working_folder(TaggedPayload& payload) {
+  char* room = payload.extend(kMaxPath);
+  if (!room) return;
+  const long bytes = os::getcwd(room, kMaxPath);
+  payload.shrink(kMaxPath - (os::failed(bytes) ? 0 : length_of(room)));
+}
+
+// What glibc counts before it makes another arena: from 2.34 on the CPUs that the process may run on, before that all.
+uint64_t cpus() {
+  if (glibc_minor_version() < 34) return static_cast<uint64_t>(sysconf(_SC_NPROCESSORS_ONLN));
+  return os::cpus_allowed();
+}
+
+}  // namespace
+
 void begin(TraceFile& file) {
   constexpr size_t kRoom = 512 << 10;
-  static char first[8 << 10];
+  static char first[12 << 10];
   TaggedPayload payload(first, sizeof first, kRoom);
   auto text = [&](ProcessTag tag, const char* value) { payload.add(static_cast<uint32_t>(tag), value, length_of(value)); };
-  text(ProcessTag::exe, exe_);
-  payload.begin(static_cast<uint32_t>(ProcessTag::command));
-  payload.append_file("/proc/self/cmdline", 4 << 10, 128 << 10);
-  payload.end();
-  os::host_name(scratch_, sizeof scratch_);
-  text(ProcessTag::host, scratch_);
-  if (!os::failed(os::getcwd(scratch_, sizeof scratch_))) text(ProcessTag::working_folder, scratch_);
-  payload.begin(static_cast<uint32_t>(ProcessTag::environment));
-  for (char** variable = environment_; *variable; variable++)
-    if (wanted(*variable)) payload.append(*variable, length_of(*variable) + 1);
-  payload.end();
+  auto item = [&](ProcessTag tag, auto append) {
+    payload.begin(static_cast<uint32_t>(tag));
+    append();
+    payload.end();
+  };
+  text(ProcessTag::exe, exe());
+  item(ProcessTag::command, [&] { append_command(payload); });
+  char host[65];
+  os::host_name(host, sizeof host);
+  text(ProcessTag::host, host);
+  item(ProcessTag::working_folder, [&] { append_working_folder(payload); });
+  item(ProcessTag::environment, [&] {
+    for (char** variable = environment_; *variable; variable++)
+      if (wanted(*variable)) payload.append(*variable, length_of(*variable) + 1);
+  });
   text(ProcessTag::allocator, allocator_name());
   text(ProcessTag::allocator_version, allocator_version());
   text(ProcessTag::glibc_version, glibc_version());
-  payload.begin(static_cast<uint32_t>(ProcessTag::cpus_online));
-  payload.append_number(static_cast<uint64_t>(sysconf(_SC_NPROCESSORS_ONLN)));
-  payload.end();
+  item(ProcessTag::cpus, [&] { payload.append_number(cpus()); });
   text(ProcessTag::trace_path, file.path());
   ChunkHeader chunk{};
   chunk.kind = ChunkKind::process;

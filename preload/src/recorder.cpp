@@ -112,7 +112,7 @@ bool read_settings() {
   if (!libc_is_glibc()) return false;
   process_facts::remember_start();
   message::remember_stderr();
-  options = read_options(process_facts::environment(), process_facts::program());
+  options = read_options(process_facts::environment(), process_facts::program);
   if (!options.on) return false;
   if (!options.follow_children) process_facts::keep_children_quiet(process_facts::environment(), true);
   if (!process_facts::remember_out(options.out)) return false;

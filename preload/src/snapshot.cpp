@@ -1,7 +1,6 @@
 #include "snapshot.h"
 
 #include <fcntl.h>
-#include <gnu/libc-version.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -15,8 +14,6 @@
 #include "recorder.h"
 #include "tagged_payload.h"
 #include "text.h"
-
-#pragma weak gnu_get_libc_version
 
 namespace heapspy::snapshot {
 
@@ -74,9 +71,7 @@ struct ArenaLayout {
   unsigned top, system_mem;
 };
 ArenaLayout arena_layout() {
-  unsigned minor = 0;
-  for (const char* at = gnu_get_libc_version() + 2; *at >= '0' && *at <= '9'; at++)
-    minor = minor * 10 + static_cast<unsigned>(*at - '0');
+  const unsigned minor = glibc_minor_version();
   if (minor >= 43) return {8, 2096};
   if (minor >= 27) return {96, 2184};
   return {88, 2176};

@@ -37,7 +37,7 @@ test::TraceBuilder two_threads() {
       .process(format::ProcessTag::allocator, "glibc")
       .process(format::ProcessTag::allocator_version, "2.36")
       .process(format::ProcessTag::glibc_version, "2.36")
-      .process(format::ProcessTag::cpus_online, "2");
+      .process(format::ProcessTag::cpus, "2");
   auto& main = trace.thread("main", 4242);
   main.stamp(1'000'000'000).malloc(0x10000010, 1000).calloc(0x10000410, 24).malloc(0x10000810, 40);
   main.failed(format::Origin::malloc, 1ull << 62);

@@ -142,7 +142,7 @@ TEST(Reader, TellsTheProcess) {
       .process(ProcessTag::allocator, "glibc")
       .process(ProcessTag::allocator_version, "2.36")
       .process(ProcessTag::glibc_version, "2.36")
-      .process(ProcessTag::cpus_online, "16");
+      .process(ProcessTag::cpus, "16");
   trace.thread("main", 100, 77);
   const TemporaryFile file(trace.bytes());
   const Reader reader(file.path());
@@ -159,7 +159,7 @@ TEST(Reader, TellsTheProcess) {
   EXPECT_EQ(process.allocator, "glibc");
   EXPECT_EQ(process.allocator_version, "2.36");
   EXPECT_EQ(process.glibc_version, "2.36");
-  EXPECT_EQ(process.cpus_online, 16);
+  EXPECT_EQ(process.cpus, 16);
   EXPECT_EQ(process.start_realtime_ns, 1'700'000'000'000'000'000u);
   EXPECT_EQ(process.end, format::End::exit);
   EXPECT_EQ(process.end_tick, 77u);

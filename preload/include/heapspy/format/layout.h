@@ -343,7 +343,7 @@ enum class ProcessTag : std::uint32_t {
   allocator = 6,    // "glibc", "jemalloc", "tcmalloc", "mimalloc", else the file name of the library that answers malloc
   allocator_version = 7,
   glibc_version = 8,  // gnu_get_libc_version()
-  cpus_online = 9,    // decimal text
+  cpus = 9,  // decimal text: those that glibc counts for its limit of arenas (it may run on; before 2.34: online)
   trace_path = 10,    // absolute path of this file when it was made
 };
 
