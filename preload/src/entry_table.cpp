@@ -6,6 +6,7 @@
 #include "no_log.h"
 #include "recorder.h"
 #include "sample_log.h"
+#include "stacked_log.h"
 
 namespace heapspy {
 namespace {
@@ -37,11 +38,12 @@ constinit EntryTable entry = {
 };
 constinit EntryTable unrecorded{};
 
-void enter_mode(format::Mode mode) {
+void enter_mode(format::Mode mode, format::Stacks stacks) {
+  const bool stacked = stacks != format::Stacks::none;
   switch (mode) {
     case format::Mode::full:
-    case format::Mode::ring: return fill<EventLog>(entry);
-    case format::Mode::sample: return fill<SampleLog>(entry);
+    case format::Mode::ring: return stacked ? fill<StackedLog>(entry) : fill<EventLog>(entry);
+    case format::Mode::sample: return stacked ? fill<StackedSampleLog>(entry) : fill<SampleLog>(entry);
     case format::Mode::count: return fill<CountLog>(entry);
   }
 }

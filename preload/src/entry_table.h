@@ -55,7 +55,7 @@ extern EntryTable entry;
 extern EntryTable unrecorded;
 
 void pass_on_while_beginning();      // fills `unrecorded`
-void enter_mode(format::Mode mode);  // from now on calls are recorded as the mode does
+void enter_mode(format::Mode mode, format::Stacks stacks);  // from now on calls are recorded as the mode does
 void enter_no_mode();                // … are passed on
 
 }  // namespace heapspy

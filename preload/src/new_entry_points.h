@@ -46,7 +46,7 @@ struct NewEntryPoints {
   static HEAPSPY_HOT void* record_new(void* block, size_t bytes) {
     return Log::allocation(format::Operation::operator_new, format::Origin::operator_new, block, bytes);
   }
-  static void* record_aligned_new(void* block, size_t bytes, size_t alignment) {
+  static HEAPSPY_HOT void* record_aligned_new(void* block, size_t bytes, size_t alignment) {
     return Log::aligned_allocation(format::Origin::operator_new_aligned, log2_of(alignment), block, bytes);
   }
 

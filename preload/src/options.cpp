@@ -42,7 +42,19 @@ bool read_sample(const char* value, Options* o) {
   return parse_size(value, &o->sample_bytes) && o->sample_bytes > 0 && o->sample_bytes < (1ull << 40);
 }
 bool read_ring(const char* value, Options* o) { return parse_size(value, &o->ring_bytes) && o->ring_bytes >= (1 << 20); }
-bool read_stacks(const char* value, Options*) { return same(value, "auto") || same(value, "none"); }
+bool read_stacks(const char* value, Options* o) {
+  constexpr struct {
+    const char* name;
+    format::Stacks stacks;
+  } kWays[] = {{"auto", kAutomaticStacks},
+               {"none", format::Stacks::none},
+               {"fp", format::Stacks::frame_pointers},
+               {"dwarf", format::Stacks::dwarf},
+               {"libunwind", format::Stacks::libunwind}};
+  for (const auto& each : kWays)
+    if (same(value, each.name)) return o->stacks = each.stacks, true;
+  return false;
+}
 bool read_java(const char* value, Options*) { return same(value, "auto") || same(value, "off"); }
 bool read_clock(const char* value, Options* o) {
   if (same(value, "stamp")) return o->clock = format::Clock::stamp, true;
@@ -87,9 +99,10 @@ bool read_out(const char* value, Options* o) {
   o->out = value;
   return *value != 0;
 }
-bool read_depth(const char* value, Options*) {
+bool read_depth(const char* value, Options* o) {
   uint64_t depth;
-  return parse_number(value, &depth) && !*value && depth > 0;
+  if (!parse_number(value, &depth) || *value || depth == 0 || depth > kMostStackDepth) return false;
+  return o->stack_depth = static_cast<uint32_t>(depth), true;
 }
 
 struct Setting {
@@ -105,9 +118,9 @@ constexpr Setting kSettings[] = {
     {"HEAPSPY_SAMPLE", read_sample, "a size, such as 512KiB"},
     {"HEAPSPY_RING", read_ring, "a size of at least 1MiB, such as 64MiB"},
     {"HEAPSPY_OUT", read_out, "a file template with %p %n %h %t %%, or a folder"},
-    {"HEAPSPY_STACKS", read_stacks, "auto, none"},
+    {"HEAPSPY_STACKS", read_stacks, "auto, none, fp, dwarf, libunwind"},
     {"HEAPSPY_JAVA", read_java, "auto, off"},
-    {"HEAPSPY_DEPTH", read_depth, "a number of frames"},
+    {"HEAPSPY_DEPTH", read_depth, "a number of frames from 1 to 1024"},
     {"HEAPSPY_CLOCK", read_clock, "stamp, event"},
     {"HEAPSPY_MAX", read_max, "a size of at least 64KiB, such as 8GiB"},
     {"HEAPSPY_SNAPSHOT", read_snapshot, "off, or some of peak,exit,every=10s"},

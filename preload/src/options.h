@@ -12,6 +12,13 @@ namespace heapspy {
 // written in place).
 inline constexpr char kChildrenSkip[] = "skip";
 
+#if defined(__x86_64__)
+inline constexpr auto kAutomaticStacks = format::Stacks::dwarf;
+#else
+inline constexpr auto kAutomaticStacks = format::Stacks::none;
+#endif
+inline constexpr uint32_t kMostStackDepth = 1024;
+
 struct Options {
   bool on = true;  // false: HEAPSPY_MODE=off, or HEAPSPY_ONLY names others
   format::Mode mode = format::Mode::full;
@@ -24,6 +31,8 @@ struct Options {
   bool snapshot_at_exit = true;
   uint64_t snapshot_every_ns = 0;  // 0: not by time
   trigger::Settings trigger;
+  format::Stacks stacks = format::Stacks::none;
+  uint32_t stack_depth = 64;
   bool follow_children = true;
   bool control = true;
   LogLevel log = LogLevel::error;

@@ -137,6 +137,8 @@ void* map_shared(int fd, uint64_t at, size_t bytes) {
 long unmap(void* address, size_t bytes) { return call(SYS_munmap, word(address), word(bytes)); }
 long advise(void* address, size_t bytes, int advice) { return call(SYS_madvise, word(address), word(bytes), advice); }
 uint64_t brk_end() { return static_cast<uint64_t>(call(SYS_brk, 0)); }
+// The kernel reads the set before it finds that there is no such way to change a mask.
+bool is_readable(uint64_t address) { return call(SYS_rt_sigprocmask, 0x7fffffff, word(address), 0, 8) == -22 /* EINVAL */; }
 long read_memory(int process, uint64_t at, void* to, size_t bytes) {
   const iovec local = {to, bytes};
   const iovec remote = {reinterpret_cast<void*>(at), bytes};

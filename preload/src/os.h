@@ -46,6 +46,9 @@ uint64_t brk_end();
 // process_vm_readv(2): fails where a load would fault.
 long read_memory(int process, uint64_t at, void* to, size_t bytes);
 
+// Whether the 8 bytes at `address` may be read, by a system call that every sandbox allows. Changes nothing.
+bool is_readable(uint64_t address);
+
 long pid();
 long ppid();
 long tid();

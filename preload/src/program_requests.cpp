@@ -58,5 +58,5 @@ HEAPSPY_EXPORT void heapspy_start() {
   if (!recorder->paused) return;
   recorder->paused = false;
   write_moment(format::Kind::resumed, "");
-  enter_mode(options.mode);
+  enter_mode(options.mode, options.stacks);
 }

@@ -15,6 +15,7 @@
 #include "snapshot.h"
 #include "text.h"
 #include "thread_life.h"
+#include "unwind/capture.h"
 
 namespace heapspy {
 
@@ -56,7 +57,7 @@ bool process_is_recorded() {
         if (!phase.compare_exchange_strong(seen, Phase::starting)) break;
         starter.store(static_cast<int>(os::tid()), std::memory_order_relaxed);
         const bool begun = begin_trace(forked);
-        begun ? enter_mode(options.mode) : enter_no_mode();
+        begun ? enter_mode(options.mode, options.stacks) : enter_no_mode();
         phase.store(begun ? Phase::recording : Phase::off, std::memory_order_release);
         break;
       }
@@ -117,6 +118,10 @@ bool read_settings() {
   if (!options.follow_children) process_facts::keep_children_quiet(process_facts::environment(), true);
   if (!process_facts::remember_out(options.out)) return false;
   event_room::set_up();
+  if (options.mode == Mode::count)
+    options.stacks = Stacks::none;
+  else
+    unwind::set_up();
   control::set_up();
   if (options.mode == Mode::ring)
     trigger::set_up(options.trigger);
@@ -142,8 +147,11 @@ bool begin_trace(bool forked) {
   const uint64_t monotonic = os::clock_ns(CLOCK_MONOTONIC);
   static char path[kMaxPath];  // one thread at a time comes here; its stack may be small
   process_facts::trace_path(path, sizeof path, realtime);
-  if (!r.file.create(path, r.threads.first_segment_bytes())) return false;
+  const bool stacks = options.stacks != Stacks::none;
+  const uint64_t rings = r.threads.first_segment_bytes();
+  if (!r.file.create(path, rings + (stacks ? StackTable::kFirstSegmentBytes : 0))) return false;
   if (!r.threads.begin(r.file.first_segment())) return message::no_fork_protection(), false;
+  if (stacks) r.stacks.begin(r.file.first_segment() + rings);
   FileHeader& header = r.file.header();
   header.mode = options.mode;
   header.clock = options.clock;
@@ -160,6 +168,8 @@ bool begin_trace(bool forked) {
   header.parent_start_realtime_ns = forked ? parent_start_realtime_ns : 0;
   if (options.mode == Mode::sample) header.sample_bytes = options.sample_bytes;
   if (options.mode == Mode::ring) header.ring_bytes = options.ring_bytes;
+  header.stacks = options.stacks;
+  header.stack_depth = stacks ? options.stack_depth : 0;
   parent_start_realtime_ns = realtime;
   r.alive = 1;
   process_facts::begin(r.file);
@@ -196,7 +206,7 @@ void wake_up() {
   r.alive = 1;
   r.helper_asked_for.store(false, std::memory_order_relaxed);
   phase.store(Phase::recording, std::memory_order_release);
-  if (!r.paused) enter_mode(options.mode);
+  if (!r.paused) enter_mode(options.mode, options.stacks);
 }
 
 void end_trace(End how) {

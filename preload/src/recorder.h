@@ -4,10 +4,13 @@
 #include <cstdint>
 
 #include "lock.h"
+#include "modules.h"
 #include "options.h"
+#include "stack_table.h"
 #include "thread_registry.h"
 #include "tick.h"
 #include "trace_file.h"
+#include "unwind/rule_table.h"
 
 namespace heapspy {
 
@@ -18,6 +21,10 @@ struct Recorder {
   TraceFile file;
   TickClock clock;
   ThreadRegistry threads;
+  StackTable stacks;
+  Modules modules;
+  unwind::RuleTable rules;
+  std::atomic<uint32_t> unwinders;  // made so far
   Lock snapshot_lock;
   Lock copy_lock;
   Lock pause_lock;

@@ -60,8 +60,12 @@ bool keep(void* block) {
 
 }  // namespace
 
-void* sample_allocation(Operation operation, Origin origin, unsigned log2_alignment, void* block, uint64_t size) {
+void* sample_allocation(Operation operation, Origin origin, unsigned log2_alignment, void* block, uint64_t size,
+                        const unwind::Registers* caller) {
   if (!sampling_thread(size) || !keep(block)) return block;
+  if (caller && operation == Operation::escape)
+    return StackedLog::aligned_allocation_from(*caller, origin, log2_alignment, block, size);
+  if (caller) return StackedLog::allocation_from(*caller, operation, origin, block, size);
   if (operation == Operation::escape) return EventLog::aligned_allocation(origin, log2_alignment, block, size);
   return EventLog::allocation(operation, origin, block, size);
 }
@@ -75,12 +79,13 @@ bool begin_sampled_realloc(void* block) {
   return sampled_set::remove(reinterpret_cast<uintptr_t>(block)) && EventLog::realloc_begin(block);
 }
 
-void* end_sampled_realloc(uintptr_t before, void* block, uint64_t size) {
+void* end_sampled_realloc(uintptr_t before, void* block, uint64_t size, const unwind::Registers* caller) {
   if (!block && size) sampled_set::add(before);  // it lives on
   if (block && !(SampleLog::due(size) && sampling_thread(size) && keep(block))) {
     write_realloc_without_block(0);
     return block;
   }
+  if (caller) return StackedLog::realloc_end_from(*caller, block, size);
   return EventLog::realloc_end(true, before, block, size);
 }
 

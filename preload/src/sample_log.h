@@ -6,14 +6,16 @@
 #pragma once
 #include "event_writer.h"
 #include "sampled_set.h"
+#include "stacked_log.h"
 
 namespace heapspy {
 
+// `caller`: of the hook; nullptr: without stacks.
 HEAPSPY_COLD void* sample_allocation(format::Operation operation, format::Origin origin, unsigned log2_alignment, void* block,
-                                     uint64_t size);
+                                     uint64_t size, const unwind::Registers* caller = nullptr);
 HEAPSPY_COLD void release_sampled_and_free(format::Release release, void* block, void (*free)(void*));
 HEAPSPY_COLD bool begin_sampled_realloc(void* block);
-HEAPSPY_COLD void* end_sampled_realloc(uintptr_t before, void* block, uint64_t size);
+HEAPSPY_COLD void* end_sampled_realloc(uintptr_t before, void* block, uint64_t size, const unwind::Registers* caller = nullptr);
 HEAPSPY_COLD void* realloc_of_unsampled_failed(uint64_t size);  // nullptr
 
 struct SampleLog {
@@ -45,6 +47,33 @@ struct SampleLog {
     return due(size) ? sample_allocation(format::Operation::realloc_new, format::Origin::realloc, 0, block, size) : block;
   }
   static void* failed(format::Origin origin, uint64_t size) { return write_failed(origin, size); }
+};
+
+// The same with call stacks.
+struct StackedSampleLog : SampleLog {
+  static HEAPSPY_HOT void* allocation(format::Operation operation, format::Origin origin, void* block, uint64_t size) {
+    if (HEAPSPY_UNLIKELY(!block)) return write_failed(origin, size);
+    return due(size) ? sample(operation, origin, 0, block, size) : block;
+  }
+  static HEAPSPY_HOT void* aligned_allocation(format::Origin origin, unsigned log2_alignment, void* block, uint64_t size) {
+    if (HEAPSPY_UNLIKELY(!block)) return write_failed(origin, size);
+    return due(size) ? sample(format::Operation::escape, origin, log2_alignment, block, size) : block;
+  }
+  static HEAPSPY_HOT void* realloc_end(bool sampled, uintptr_t before, void* block, uint64_t size) {
+    if (HEAPSPY_UNLIKELY(sampled)) {
+      const unwind::Registers caller = caller_of_hook();
+      return end_sampled_realloc(before, block, size, &caller);
+    }
+    if (HEAPSPY_UNLIKELY(!block)) return realloc_of_unsampled_failed(size);
+    return due(size) ? sample(format::Operation::realloc_new, format::Origin::realloc, 0, block, size) : block;
+  }
+
+ private:
+  static HEAPSPY_HOT void* sample(format::Operation operation, format::Origin origin, unsigned log2_alignment, void* block,
+                                  uint64_t size) {
+    const unwind::Registers caller = caller_of_hook();
+    return sample_allocation(operation, origin, log2_alignment, block, size, &caller);
+  }
 };
 
 }  // namespace heapspy

@@ -14,6 +14,7 @@
 #include "recorder.h"
 #include "tagged_payload.h"
 #include "text.h"
+#include "unwind/capture.h"
 
 namespace heapspy::snapshot {
 
@@ -198,7 +199,9 @@ bool write_picture(SnapshotReason reason, TaggedPayload& payload) {
     payload.end();
   }
   stored_info()->end_tick = r.clock.now();
-  stored_info()->recorder_bytes = r.threads.private_bytes() + align_up(sizeof(Recorder), 4096) + align_up(to, 4096);
+  stored_info()->recorder_bytes = r.threads.private_bytes() + r.stacks.private_bytes() + r.modules.private_bytes() +
+                                  r.rules.private_bytes() + unwind::private_bytes() + align_up(sizeof(Recorder), 4096) +
+                                  align_up(to, 4096);
 
   payload.begin(static_cast<uint32_t>(SnapshotTag::threads));
   add_thread_names(payload);

@@ -6,6 +6,7 @@
 
 #include "heapspy/format/decode.h"
 #include "recorder.h"
+#include "unwind/memoized.h"
 
 namespace heapspy {
 
@@ -234,7 +235,7 @@ ThreadState* ThreadRegistry::add(uint32_t tid) {
   ThreadState* state = unused_state();
   if (!state) return nullptr;
   ThreadState& thread = *state;
-  thread = {};
+  clear(thread);
   thread.tid = tid;
   thread.last_tick = recorder->clock.now();
   Slot* slot = counters_ ? nullptr : free_slot(true);
@@ -275,8 +276,17 @@ void ThreadRegistry::retire(ThreadState& thread) {
   forget(thread);
 }
 
-void ThreadRegistry::forget(ThreadState& thread) {
+void ThreadRegistry::clear(ThreadState& thread) {
+  unwind::Memoized* const unwinders[] = {thread.unwinder, thread.nested_unwinder};
   thread = {};
+  thread.unwinder = unwinders[0];
+  thread.nested_unwinder = unwinders[1];
+  for (unwind::Memoized* each : unwinders)
+    if (each) each->forget();
+}
+
+void ThreadRegistry::forget(ThreadState& thread) {
+  clear(thread);
   thread.life = Life::free;
   thread.next_free = free_states_;
   free_states_ = &thread;

@@ -57,6 +57,7 @@ class ThreadRegistry {
 
   ThreadState* unused_state();
   Slot* unused_slot();
+  static void clear(ThreadState& thread);
   void forget(ThreadState& thread);
   struct SlotList {  // first in, first out
     Slot* first = nullptr;

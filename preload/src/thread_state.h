@@ -7,6 +7,10 @@
 
 namespace heapspy {
 
+namespace unwind {
+class Memoized;
+}
+
 // Rings that wrap all have this size. Most threads make few events: they begin in a ring of a quarter, and leave it for a
 // whole one when it is full.
 inline constexpr uint64_t kRingWords = 16384;
@@ -14,6 +18,8 @@ inline constexpr uint64_t kSmallRingWords = 2048;
 // At the end of a lap so many words at least are left for what the cold path itself writes, and for signal handlers that
 // come between the look at the limit and the store.
 inline constexpr uint64_t kSpareWords = 128;
+// The stack is to be said again: after every stamp, so that a piece of a stream is soon understood by itself.
+inline constexpr uint32_t kNoStackSaid = 0xffffffff;
 
 // A staging ring as the process sees it. Lives in the wipe-on-fork memory of the process, for ever reused.
 struct Slot {
@@ -52,7 +58,12 @@ struct alignas(64) ThreadState {
   uint32_t id;
 
   Slot* slot;
-  uint64_t lap_position;  // of the ring's first word in this lap
+  unwind::Memoized* unwinder;         // stacks: stays with the state when that gets another thread
+  unwind::Memoized* nested_unwinder;  // … of signal handlers that interrupt a capture
+  uint64_t capture_sp;                // of the hook that captures now
+  uint32_t captures;                  // hooks that do, one interrupting the other
+  uint32_t said_stack;                // what the stream says of the next allocation, or kNoStackSaid
+  uint64_t lap_position;              // of the ring's first word in this lap
   uint64_t last_tick;
   uint64_t stream_delta;     // position minus place in the thread's stream
   uint64_t extra_words;      // of the stream, that began no record

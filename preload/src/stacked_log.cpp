@@ -1,0 +1,79 @@
+#include "stacked_log.h"
+
+#include "unwind/capture.h"
+
+namespace heapspy {
+
+using namespace format;
+
+namespace {
+
+HEAPSPY_HOT uint64_t stack_word(uint32_t stack) { return encode_first(Kind::stack, 1, stack); }
+
+// Before the claim: a handler that comes between the two says it again after its own.
+HEAPSPY_HOT bool must_say(ThreadState& thread, const unwind::Capture& capture) {
+  if (thread.said_stack == capture.stack()) return false;
+  if (!capture.nested()) *const_cast<volatile uint32_t*>(&thread.said_stack) = capture.stack();
+  return true;
+}
+
+HEAPSPY_COLD void write_nested(ThreadState& thread, const unwind::Capture& capture, const uint64_t* words, uint32_t count) {
+  const uint32_t before = thread.said_stack == kNoStackSaid ? 0 : thread.said_stack;
+  uint64_t* at = claim(thread, count + 2);
+  put(thread, at, stack_word(capture.stack()));
+  for (uint32_t i = 0; i < count; i++) put(thread, at + 1 + i, words[i] & ~kLapBit);
+  put(thread, at + 1 + count, stack_word(before));
+}
+
+HEAPSPY_COLD void write_words_with_stack(const uint64_t* words, uint32_t count, unwind::Registers caller) {
+  ThreadState* thread = tls.state;
+  if (!has_room(*thread) && !(thread = make_room())) return;
+  unwind::Capture capture(*thread, caller);
+  if (!has_words(*thread)) return;  // forked by a handler: not the child's event
+  thread->extra_words += count - 1;
+  if (capture.nested()) return write_nested(*thread, capture, words, count);
+  const uint32_t said = must_say(*thread, capture);
+  uint64_t* at = claim(*thread, said + count);
+  if (said) put(*thread, at, stack_word(capture.stack()));
+  for (uint32_t i = 0; i < count; i++) put(*thread, at + said + i, words[i] & ~kLapBit);
+}
+
+HEAPSPY_COLD void* make_room_then_write_with_stack(uint64_t word, void* block, uint64_t pc, uint64_t sp, uint64_t bp) {
+  write_words_with_stack(&word, 1, {pc, sp, bp});
+  return block;
+}
+
+}  // namespace
+
+void* write_short_with_stack(uint64_t word, void* block, uint64_t pc, uint64_t sp, uint64_t bp) {
+  ThreadState& thread = *tls.state;
+  if (!has_room(thread)) return make_room_then_write_with_stack(word, block, pc, sp, bp);
+  unwind::Capture capture(thread, {pc, sp, bp});
+  if (HEAPSPY_UNLIKELY(!has_words(thread))) return block;
+  if (HEAPSPY_UNLIKELY(capture.nested())) return write_nested(thread, capture, &word, 1), block;
+  if (must_say(thread, capture)) {
+    uint64_t* at = claim(thread, 2);
+    put(thread, at, stack_word(capture.stack()));
+    put(thread, at + 1, word);
+  } else {
+    put(thread, claim(thread, 1), word);
+  }
+  return block;
+}
+
+void* write_long_allocation_with_stack(unsigned origin_and_alignment, void* block, uint64_t size, uint64_t pc, uint64_t sp,
+                                       uint64_t bp) {
+  const uint64_t words[] = {encode_first(Kind::allocation, 3, origin_and_alignment),
+                            encode_number(reinterpret_cast<uint64_t>(block)), encode_number(size)};
+  write_words_with_stack(words, 3, {pc, sp, bp});
+  return block;
+}
+
+void* write_long_realloc_end_with_stack(void* block, uint64_t size, uint64_t pc, uint64_t sp, uint64_t bp) {
+  const uint64_t words[] = {encode_first(Kind::realloc_end, 3, 0), encode_number(reinterpret_cast<uint64_t>(block)),
+                            encode_number(size)};
+  write_words_with_stack(words, 3, {pc, sp, bp});
+  return block;
+}
+
+}  // namespace heapspy

@@ -1,0 +1,87 @@
+#include "rule_table.h"
+
+#include <sys/mman.h>
+
+#include "os.h"
+#include "recorder.h"
+
+namespace heapspy::unwind {
+
+Known RuleTable::find_out(uint64_t place) {
+  constexpr uint64_t kByFrame = static_cast<uint64_t>(RuleKind::by_frame);
+  if (!recorder->alive) return {place, static_cast<uint64_t>(RuleKind::no_rule)};
+  const bool interrupted = place & kInterrupted;
+  // A call may be the last instruction of its function: what it returns to belongs to the next.
+  const uint64_t pc = (place & ~kInterrupted) - !interrupted;
+  const Modules::Found found = recorder->modules.find(pc);
+  // Code that was made at run time is unmade, too: nothing is kept of it.
+  if (!found.known) return {place, kByFrame};
+  const uint64_t code = place | static_cast<uint64_t>(found.number) << 48;
+  uint64_t rule = kByFrame;
+  if (recorder->file.header().stacks == format::Stacks::dwarf && found.data.header)
+    rule = eh_frame_rule(found.data, pc).packed();
+  keep(code, rule);
+  return {code, rule};
+}
+
+void RuleTable::keep(uint64_t code, uint64_t rule) {
+  Generation* table = table_.load(std::memory_order_acquire);
+  if (!table) {
+    first_.mask = kFirstEntries - 1;
+    static_assert(offsetof(RuleTable, first_entries_) == offsetof(RuleTable, first_) + sizeof(Generation));
+    if (table_.compare_exchange_strong(table, &first_, std::memory_order_release)) table = &first_;
+  }
+  for (uint64_t at = hash(code & kPlaceBits), probe = 0; probe < kMostProbes; probe++, at++) {
+    Entry& entry = table->entry(at);
+    uint64_t seen = 0;
+    if (entry.code.compare_exchange_strong(seen, code, std::memory_order_relaxed)) {
+      entry.rule.store(rule, std::memory_order_release);
+      if (table->used.fetch_add(1, std::memory_order_relaxed) * 8 > table->mask * 5) grow(table);
+      return;
+    }
+    if ((seen & kPlaceBits) != (code & kPlaceBits)) continue;
+    entry.code.store(code, std::memory_order_relaxed);
+    entry.rule.store(rule, std::memory_order_release);
+    return;
+  }
+  grow(table);
+}
+
+// What others add to the old table meanwhile is missing in the new one, and computed again.
+void RuleTable::grow(Generation* seen) {
+  os::SignalsBlocked blocked;
+  if (seen->mask + 1 >= kMostEntries || !lock_.try_lock()) return;
+  if (table_.load(std::memory_order_relaxed) == seen) {
+    const uint64_t entries = (seen->mask + 1) * 4;
+    const size_t bytes = sizeof(Generation) + entries * sizeof(Entry);
+    auto* larger = static_cast<Generation*>(os::map_anonymous(bytes));
+    if (larger && os::failed(os::advise(larger, bytes, MADV_WIPEONFORK))) os::unmap(larger, bytes), larger = nullptr;
+    if (larger) {
+      larger->mask = entries - 1;
+      for (uint64_t i = 0; i <= seen->mask; i++) {
+        const uint64_t rule = seen->entry(i).rule.load(std::memory_order_acquire);
+        const uint64_t code = seen->entry(i).code.load(std::memory_order_relaxed);
+        if (!rule) continue;
+        uint64_t at = hash(code & kPlaceBits);
+        while (larger->entry(at).code.load(std::memory_order_relaxed)) at++;
+        larger->entry(at).code.store(code, std::memory_order_relaxed);
+        larger->entry(at).rule.store(rule, std::memory_order_relaxed);
+        larger->used.fetch_add(1, std::memory_order_relaxed);
+      }
+      more_bytes_ += bytes;
+      table_.store(larger, std::memory_order_release);
+    }
+  }
+  lock_.unlock();
+}
+
+// The lock keeps a larger table from being made of what is forgotten here.
+void RuleTable::forget_module(uint32_t number) {
+  Locked locked(lock_);
+  Generation* table = table_.load(std::memory_order_acquire);
+  for (uint64_t i = 0; table && i <= table->mask; i++)
+    if (table->entry(i).code.load(std::memory_order_relaxed) >> 48 == number)
+      table->entry(i).rule.store(0, std::memory_order_release);
+}
+
+}  // namespace heapspy::unwind
