@@ -52,6 +52,7 @@ class Computation {
       if (in_.facts.glibc)
         arena.in_use += a == map_.mmapped_index() ? mmapped_bytes(block.size) : glibc_chunk_bytes(block.size);
       belongs(block.thread, a);
+      if (in_.sites) belongs_to_site(block);
     });
     if (in_.newest_address)
       in_.newest_address->for_each([&](ThreadId id, std::uint64_t address) {
@@ -79,6 +80,11 @@ class Computation {
       Charge& charge = charges[block.thread];
       charge.bytes += bytes;
       charge.blocks++;
+      if (in_.sites && in_.sites->filter.passes(block)) {
+        Charge& of_site = site_charges_[index(block.site)];  // a live block: it is there
+        of_site.bytes += bytes;
+        of_site.blocks++;
+      }
       if (top.size() < top_blocks) {
         top.push_back({bytes, block});
         std::push_heap(top.begin(), top.end(), less);
@@ -93,6 +99,13 @@ class Computation {
     });
     for (const PinnedBy& one : top) state.pinning.push_back({one.block, static_cast<std::uint64_t>(std::llround(one.bytes))});
     state.pins = apportion(charges, state.process.pinned_bytes.value_or(0));
+    apportion_to_sites(state.process.pinned_bytes.value_or(0));
+  }
+
+  // After charge_pins().
+  std::vector<SiteHold> site_holds() {
+    std::erase_if(site_holds_, [](const SiteHold& hold) { return hold.live_blocks <= 0; });
+    return std::move(site_holds_);
   }
 
   ArenaState figures() {
@@ -363,6 +376,39 @@ class Computation {
     return pins;
   }
 
+  void belongs_to_site(const Block& block) {
+    if (!in_.sites->filter.passes(block)) return;
+    if (index(block.site) >= site_holds_.size()) {
+      site_holds_.resize(index(block.site) + 1);
+      site_charges_.resize(index(block.site) + 1);
+    }
+    SiteHold& hold = site_holds_[index(block.site)];
+    hold.site = block.site;
+    const double weight = in_.sites->weight_of(block.size), bytes = weight * static_cast<double>(block.size);
+    hold.live_blocks += weight;
+    hold.live_bytes += bytes;
+    const double age = in_.tick ? static_cast<double>(block.born) / static_cast<double>(in_.tick) : 0;
+    hold.born_bytes[std::min(static_cast<std::size_t>(age * SiteHold::kAges), SiteHold::kAges - 1)] += bytes;
+  }
+
+  // As apportion(). Where blocks are left out, each site's bytes are rounded down.
+  void apportion_to_sites(std::uint64_t total) {
+    std::vector<std::pair<double, std::size_t>> fractions;
+    std::uint64_t given = 0;
+    for (std::size_t i = 0; i < site_charges_.size(); i++) {
+      if (site_charges_[i].blocks == 0) continue;
+      const auto whole = static_cast<std::uint64_t>(site_charges_[i].bytes);
+      fractions.emplace_back(site_charges_[i].bytes - static_cast<double>(whole), i);
+      site_holds_[i].pinned_bytes = whole;
+      site_holds_[i].pinning_blocks = site_charges_[i].blocks;
+      given += whole;
+    }
+    if (!in_.sites || !in_.sites->filter.everything()) return;
+    std::stable_sort(fractions.begin(), fractions.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (std::size_t i = 0; i < fractions.size() && given < total; i++, given++)
+      site_holds_[fractions[i].second].pinned_bytes++;
+  }
+
   static void finish(ArenaFigures& f) {
     if (f.parts) {
       f.trimmable_bytes = f.parts->trimmable;
@@ -417,6 +463,8 @@ class Computation {
   std::vector<Arena> arenas_;
   std::vector<Heap> heaps_;
   std::vector<MappingShare> shares_;               // by mapping
+  std::vector<SiteHold> site_holds_;               // by SiteId
+  std::vector<Charge> site_charges_;               // likewise
   std::unordered_set<std::uint64_t> other_pages_;  // addresses of pages with blocks of kind `other`
   ThreadTable<std::uint32_t> last_arena_;
   std::unordered_set<std::uint64_t> members_;  // arena << 32 | thread
@@ -430,6 +478,7 @@ ArenaState arena_state(const ArenaInputs& inputs, std::size_t top_blocks) {
   computation.look_at_pages();
   ArenaState state = computation.figures();
   computation.charge_pins(top_blocks, state);
+  state.sites = computation.site_holds();
   return state;
 }
 

@@ -19,6 +19,7 @@
 #include "analyzer/model/arena_map.h"
 #include "analyzer/model/heap_facts.h"
 #include "analyzer/model/page_map.h"
+#include "analyzer/model/site_scope.h"
 #include "analyzer/model/thread_table.h"
 #include "analyzer/trace/event.h"
 #include "analyzer/trace/snapshot.h"
@@ -82,6 +83,7 @@ struct ArenaState {
   std::vector<MappingShare> shares;   // by mapping, each at most once
   std::vector<ThreadPin> pins;        // most bytes first
   std::vector<PinningBlock> pinning;  // most bytes first
+  std::vector<SiteHold> sites;        // by site; only where ArenaInputs::sites asks for them
   bool unrecorded = false;            // HeapFacts::unrecorded
 };
 
@@ -92,6 +94,8 @@ struct ArenaInputs {
   std::function<void(const std::function<void(const trace::Block&)>&)> for_each_live;
   // Newest address that a thread allocated, by thread id; may be empty.
   const ThreadTable<std::uint64_t>* newest_address = nullptr;
+  const SiteScope* sites = nullptr;  // nullptr: no call stacks are known
+  trace::Tick tick = 0;              // the moment; for the ages of sites' blocks
 };
 
 // Two passes over the live blocks and one over the pages of the heaps. Memory besides the results: 32 bytes per page that

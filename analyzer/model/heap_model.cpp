@@ -1,5 +1,6 @@
 #include "analyzer/model/heap_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -90,6 +91,10 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
   })
                                 : nullptr);
   Marks marks;
+  SiteScope scope{options.sites, {}};
+  if (estimates) scope.weight = [&estimates](std::uint64_t size) { return estimates->weight(size); };
+  std::optional<SiteStats> sites_seen;
+  if (reader.header().stacks != format::Stacks::none) sites_seen.emplace(scope, reader.clock());
 
   std::vector<WantedMoment> wanted;
   if (const auto peak = peak_snapshot(reader)) {
@@ -106,9 +111,11 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
     EndedLately ended(options.forks);
     std::vector<trace::Observer*> observers = {&totals, &threads, &sizes, &lifetimes, &curve, &marks};
     if (estimates) observers.push_back(&*estimates);
+    if (sites_seen) observers.push_back(&*sites_seen);
     if (inherited) observers.push_back(&*inherited);
     if (!options.forks.empty()) observers.push_back(&ended);
     Run run(reader, figures.facts, std::move(wanted), &curve, options.top_blocks, std::move(observers), options.parent);
+    if (sites_seen) run.state.look_at_sites(&scope);
     for (std::size_t i = 0; i < options.forks.size(); i++) {
       run.timeline.run(options.forks[i].at, options.progress);
       HeapAtFork heap(options.forks[i], run.timeline, ended, threads, *options.family, options.process);
@@ -125,6 +132,7 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
   if (options.at_seconds && !requested) {
     const trace::Tick tick = *options.at_seconds > 0 ? reader.clock().ticks(*options.at_seconds) : 0;
     Run run(reader, figures.facts, {}, nullptr, options.top_blocks, {}, options.parent);
+    if (sites_seen) run.state.look_at_sites(&scope);
     run.timeline.choose_snapshots([](std::size_t) { return false; });
     run.timeline.run(tick);
     figures.moments.push_back(run.state.moment(Why::requested, tick));
@@ -135,6 +143,7 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
   figures.threads = threads.figures();
   figures.sizes = sizes.rows();
   figures.lifetimes = lifetimes.rows();
+  if (sites_seen) figures.sites = sites_seen->figures();
   if (estimates) take(figures, estimates->figures(figures.totals, std::move(figures.threads)));
   if (mode == format::Mode::count) take(figures, counted_figures(reader.counters()));
   figures.curve = curve.points();

@@ -10,6 +10,7 @@
 #include "analyzer/model/lifetimes.h"
 #include "analyzer/model/moment.h"
 #include "analyzer/model/sampled.h"
+#include "analyzer/model/site_stats.h"
 #include "analyzer/model/size_histogram.h"
 #include "analyzer/model/thread_stats.h"
 #include "analyzer/model/timeline_curve.h"
@@ -26,6 +27,7 @@ struct Figures {
   std::vector<ThreadFigures> threads;  // by id
   std::vector<SizeRow> sizes;          // by size
   std::vector<LifetimeRow> lifetimes;  // shortest first
+  std::vector<SiteFigures> sites;      // by site; empty where the trace has no call stacks
   std::vector<CurvePoint> curve;       // by time
   std::vector<trace::Mark> marks;      // of the program's own threads, by time
   std::uint64_t marks_left_out = 0;    // beyond kMarksKept
@@ -43,6 +45,7 @@ struct Figures {
 struct ModelOptions {
   std::optional<double> at_seconds;  // asks for a moment of kind `requested`
   std::size_t top_blocks = 20;       // of ArenaState::pinning
+  SiteFilter sites;                  // which blocks count for sites
   std::function<void(double)> progress;
 
   // Of a forked process whose parent's trace is at hand: its heap when it forked. Must outlive the call.

@@ -80,7 +80,7 @@ void HeapState::snapshot_taken(const trace::Snapshot& snapshot) {
     curve_->note(snapshot.begin, all.system_bytes, all.pinned_bytes);
     return;
   }
-  const ArenaInputs inputs{facts_, pages_, &snapshot, for_each_live_, nullptr};
+  const ArenaInputs inputs{facts_, pages_, &snapshot, for_each_live_};
   const BriefState brief = brief_state(inputs);
   curve_->note(snapshot.begin, brief.system_bytes, brief.pinned_bytes);
 }
@@ -109,7 +109,7 @@ Moment HeapState::compute(Why why, Tick tick, const trace::Snapshot* snapshot) {
   moment.tick = tick;
   moment.live_bytes = pages_.live_bytes();
   moment.live_blocks = pages_.live_blocks();
-  const ArenaInputs inputs{facts_, pages_, snapshot, for_each_live_, &newest_address_};
+  const ArenaInputs inputs{facts_, pages_, snapshot, for_each_live_, &newest_address_, sites_, tick};
   moment.heap = arena_state(inputs, top_blocks_);
   if (!snapshot) return moment;
   moment.reason = snapshot->reason;

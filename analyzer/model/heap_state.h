@@ -29,6 +29,9 @@ class HeapState final : public trace::Observer {
   HeapState(const HeapFacts&, std::vector<WantedMoment>, ForEachLive for_each_live, TimelineCurve* curve,
             std::size_t top_blocks);
 
+  // Moments say what sites hold, too. `scope` must outlive this.
+  void look_at_sites(const SiteScope* scope) { sites_ = scope; }
+
   const std::vector<Moment>& moments() const { return moments_; }
   std::vector<Moment>& moments() { return moments_; }
   // From the events alone, as of now.
@@ -59,6 +62,7 @@ class HeapState final : public trace::Observer {
   std::vector<WantedMoment> wanted_;
   ForEachLive for_each_live_;
   TimelineCurve* curve_;
+  const SiteScope* sites_ = nullptr;
   std::size_t top_blocks_;
   std::size_t snapshots_ = 0;
   ThreadTable<std::uint64_t> newest_address_;  // what the thread allocated last, below kLargeBlockBytes

@@ -37,7 +37,8 @@ class SampleEstimates final : public trace::Observer {
 
   // `counted` and `threads`: of the sampled blocks alone; give names, times and what is no estimate.
   SampledFigures figures(const Totals& counted, std::vector<ThreadFigures> threads) const;
-  // How many bytes a sampled block of this size stands for.
+  // How many blocks a sampled block of this size stands for, and how many bytes.
+  double weight(std::uint64_t size) const { return 1 / probability(size); }
   double bytes_for(std::uint64_t size) const { return weight(size) * static_cast<double>(size); }
 
   void allocated(const trace::Block&, trace::Tick) override;
@@ -60,7 +61,6 @@ class SampleEstimates final : public trace::Observer {
     std::vector<Bucket> sizes;  // of threads: up to the largest in use
   };
   double probability(std::uint64_t size) const;
-  double weight(std::uint64_t size) const { return 1 / probability(size); }
   void add(Sum&, std::uint64_t size, double x, double sign = 1) const;
   Bucket& size_of(Counts&, std::uint64_t size) const;
   void begin(const trace::Block&, trace::Tick);

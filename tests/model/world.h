@@ -24,7 +24,8 @@ class World {
   explicit World(std::initializer_list<trace::Observer*> observers) : observers_(observers) {}
   void watch(trace::Observer* observer) { observers_.push_back(observer); }
 
-  Tick now = 0;  // of the next event; every event moves it on by 1
+  Tick now = 0;                              // of the next event; every event moves it on by 1
+  trace::SiteId site = trace::SiteId::none;  // of the next allocations and reallocations
 
   Block& allocate(std::uint32_t thread, std::uint64_t address, std::uint64_t size, Origin origin = Origin::malloc) {
     Block block;
@@ -33,6 +34,7 @@ class World {
     block.born = now;
     block.thread = ThreadId(thread);
     block.origin = origin;
+    block.site = site;
     Block& kept = live_[address] = block;
     for (trace::Observer* o : observers_) o->allocated(kept, now);
     now++;
@@ -54,6 +56,7 @@ class World {
     block.address = after;
     block.size = size;
     block.thread = ThreadId(thread);
+    block.site = site;
     live_[after] = block;
     for (trace::Observer* o : observers_) o->resized(old, block, ThreadId(thread), now);
     now++;
