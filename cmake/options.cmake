@@ -18,14 +18,8 @@ if(HEAPSPY_SANITIZE)
   target_link_options(heapspy_sanitize INTERFACE -fsanitize=${HEAPSPY_SANITIZE})
 endif()
 
-find_program(CCACHE ccache)
-if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
-  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
-endif()
-
 # Parses large headers once for all files of a target (a third of a build from nothing). Not where the compiler is called through
-# a cache: most do not know them.
+# a cache (-DCMAKE_CXX_COMPILER_LAUNCHER=ccache): most do not know them.
 function(heapspy_precompile target)
   if(CMAKE_CXX_COMPILER_LAUNCHER)
     return()
