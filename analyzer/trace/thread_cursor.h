@@ -56,6 +56,7 @@ struct Batch {
 
 // How the streams of this trace tell time.
 inline constexpr Tick kEndless = ~Tick{0};
+inline Tick add(Tick left, Tick right) { return left > kEndless - right ? kEndless : left + right; }
 
 struct CursorSettings {
   format::Clock clock = format::Clock::stamp;
