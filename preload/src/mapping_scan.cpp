@@ -96,11 +96,11 @@ class Scan {
 
 // Every line of `file` to `scan`. What is left of a line moves to the front of the buffer.
 void scan_lines(int file, Scan& scan) {
-  // Not on the stack, which may be small; one thread at a time takes a snapshot.
-  static char buffer[8192];
+  char* buffer = Pagemap::buffer();  // not on the stack, which may be small
+  constexpr size_t kRoom = Pagemap::kBufferBytes - 1;
   size_t filled = 0;
   for (;;) {
-    const long got = os::read(file, buffer + filled, sizeof buffer - 1 - filled);
+    const long got = os::read(file, buffer + filled, kRoom - filled);
     if (got <= 0) return;
     filled += static_cast<size_t>(got);
     size_t line = 0;
@@ -112,7 +112,7 @@ void scan_lines(int file, Scan& scan) {
     }
     __builtin_memmove(buffer, buffer + line, filled - line);
     filled -= line;
-    if (filled == sizeof buffer - 1) filled = 0;  // a line longer than any path
+    if (filled == kRoom) filled = 0;  // a line longer than any path
   }
 }
 
@@ -123,10 +123,12 @@ uint64_t scan_file(const char* path, TaggedPayload& payload) {
   return scan.rss_bytes();
 }
 
-// Address space that is counted page by page: 16 384 entries of pagemap, a tenth of a millisecond.
-constexpr uint64_t kSmallBytes = 64ull << 20;
+// Address space that is counted page by page: 16 384 entries of pagemap, a tenth of a millisecond. Where the kernel tells runs
+// of pages, address space costs nothing, and what is in RAM decides.
+constexpr uint64_t kSmallBytes = 64ull << 20, kSmallRss = 16ull << 20;
 
-bool is_small(const TaggedPayload& payload, uint64_t from) {
+bool is_small(const Pagemap& pagemap, bool remembered, const TaggedPayload& payload, uint64_t from) {
+  if (remembered && pagemap.remembered_bytes() <= kSmallRss) return true;
   uint64_t accessible = 0;
   for_each(payload, from, payload.bytes(), [&](const MappingRecord& mapping) {
     if (mapping.permissions & 7) accessible += mapping.end - mapping.start;
@@ -139,6 +141,7 @@ void count_pages(Pagemap& pagemap, MappingRecord& mapping) {
     const uint64_t bytes = (run.end - run.first) * 4096;
     mapping.rss_bytes += run.present ? bytes : 0;
     mapping.anonymous_bytes += run.present && !run.of_file ? bytes : 0;
+    mapping.anon_huge_bytes += run.present && !run.of_file && run.huge ? bytes : 0;
     mapping.swap_bytes += run.swapped ? bytes : 0;
   });
 }
@@ -163,7 +166,9 @@ uint64_t append_mappings(Pagemap& pagemap, TaggedPayload& payload) {
   const uint64_t from = payload.bytes();
   if (pagemap.ok()) {
     scan_file("/proc/self/maps", payload);
-    if (is_small(payload, from)) return pagemap.remember_all(), count_all_pages(pagemap, payload, from);
+    const bool remembered = pagemap.remember_all();
+    if (is_small(pagemap, remembered, payload, from)) return count_all_pages(pagemap, payload, from);
+    pagemap.forget();
     payload.cut(from);
   }
   return scan_file("/proc/self/smaps", payload);

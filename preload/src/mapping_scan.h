@@ -1,8 +1,7 @@
 // Reads this process's mappings and their RSS into MappingRecords (proc(5)).
 //
 // The kernel formats 25 lines of smaps per mapping: half of what recording a short process costs. So a small address space is
-// read from /proc/self/maps, and its pages are counted in /proc/self/pagemap; a page that was only ever read as zeros counts as
-// resident there. A large one, or one whose maps hold vast reservations, is read from smaps.
+// read from /proc/self/maps, and its pages are counted in /proc/self/pagemap. A large one is read from smaps.
 #pragma once
 #include <cstdint>
 

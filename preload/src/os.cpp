@@ -101,7 +101,7 @@ long scan_pagemap(int pagemap, uint64_t start, uint64_t end, PageRun* to, uint64
                0,
                0,
                kPagePresent | kPageSwapped,
-               kPagePresent | kPageSwapped | kPageOfFile};
+               kPagePresent | kPageSwapped | kPageOfFile | kPageZero | kPageHuge};
   static_assert(sizeof request == 96);
   constexpr uint64_t kPagemapScan = 0xc0606610;  // _IOWR('f', 16, struct pm_scan_arg)
   return call(SYS_ioctl, pagemap, word(kPagemapScan), word(&request));

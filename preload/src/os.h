@@ -25,7 +25,8 @@ bool write_quietly(int fd, const void* from, size_t bytes);
 struct PageRun {
   uint64_t start, end, categories;
 };
-inline constexpr uint64_t kPageOfFile = 1 << 2, kPagePresent = 1 << 3, kPageSwapped = 1 << 4;
+inline constexpr uint64_t kPageOfFile = 1 << 2, kPagePresent = 1 << 3, kPageSwapped = 1 << 4, kPageZero = 1 << 5,
+                          kPageHuge = 1 << 6;
 long scan_pagemap(int pagemap, uint64_t start, uint64_t end, PageRun* to, uint64_t room);
 long pwrite(int fd, const void* from, size_t bytes, uint64_t at);
 long pwritev(int fd, const iovec* parts, int count, uint64_t at);

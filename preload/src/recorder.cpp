@@ -145,11 +145,10 @@ bool begin_trace(bool forked) {
   r.clock.start();
   const uint64_t realtime = os::clock_ns(CLOCK_REALTIME);
   const uint64_t monotonic = os::clock_ns(CLOCK_MONOTONIC);
-  static char path[kMaxPath];  // one thread at a time comes here; its stack may be small
-  process_facts::trace_path(path, sizeof path, realtime);
+  process_facts::trace_path(r.file.path_room(), kMaxPath, realtime);
   const bool stacks = options.stacks != Stacks::none;
   const uint64_t rings = r.threads.first_segment_bytes();
-  if (!r.file.create(path, rings + (stacks ? StackTable::kFirstSegmentBytes : 0))) return false;
+  if (!r.file.create(rings + (stacks ? StackTable::kFirstSegmentBytes : 0))) return false;
   if (!r.threads.begin(r.file.first_segment())) return message::no_fork_protection(), false;
   if (stacks) r.stacks.begin(r.file.first_segment() + rings);
   FileHeader& header = r.file.header();
@@ -175,7 +174,7 @@ bool begin_trace(bool forked) {
   process_facts::begin(r.file);
   r.next_upkeep_tick.store(r.clock.now() + kUpkeepNs / 2, std::memory_order_relaxed);
   note_clocks();
-  message::recording_to(path);
+  message::recording_to(r.file.path());
   return true;
 }
 

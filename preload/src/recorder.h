@@ -18,13 +18,7 @@ namespace heapspy {
 // and `alive` says that the child has to begin its own.
 struct Recorder {
   uint64_t alive;
-  TraceFile file;
   TickClock clock;
-  ThreadRegistry threads;
-  StackTable stacks;
-  Modules modules;
-  unwind::RuleTable rules;
-  std::atomic<uint32_t> unwinders;  // made so far
   Lock snapshot_lock;
   Lock copy_lock;
   Lock pause_lock;
@@ -40,6 +34,12 @@ struct Recorder {
   std::atomic<bool> helper_runs;
   std::atomic<uint32_t> helper_tid;
   std::atomic<uint32_t> helper_work;  // bits of control::snapshot_bit and freeze_bit: what is wanted from the helper
+  ThreadRegistry threads;
+  TraceFile file;  // its path fills a page: with what is before it, a start touches one
+  StackTable stacks;
+  Modules modules;
+  unwind::RuleTable rules;
+  std::atomic<uint32_t> unwinders;  // made so far
 };
 
 // Valid from the first event on; null before, and in a process that is not recorded.

@@ -18,14 +18,13 @@ namespace {
 constexpr uint32_t kMostCopies = 16;
 
 constinit TraceFile copy;  // under the recorder's copy_lock
-char path[kMaxPath];
 
 void name_copy(uint32_t number) {
   constexpr char kEnding[] = ".hspy";
   const char* original = recorder->file.path();
   size_t length = length_of(original);
   if (length > sizeof kEnding && same(original + length - (sizeof kEnding - 1), kEnding)) length -= sizeof kEnding - 1;
-  Text(path, sizeof path).add(original, length).add(".").add_number(number).add(kEnding);
+  Text(copy.path_room(), kMaxPath).add(original, length).add(".").add_number(number).add(kEnding);
 }
 
 // What a ring holds of its owner's stream. The owner goes on writing, and may leave the ring to another meanwhile: then what
@@ -62,7 +61,7 @@ void copy_ring(const Slot& slot, uint64_t* words) {
 bool write_copy(Trigger why) {
   FileHeader& live = recorder->file.header();
   name_copy(live.copies + 1);
-  if (!copy.create(path, 0)) return false;
+  if (!copy.create(0)) return false;
   FileHeader& header = copy.header();
   const uint64_t begins_at = header.append_at;
   header = live;
@@ -97,7 +96,7 @@ bool freeze(Trigger why) {
   os::SignalsBlocked blocked;
   const bool written = write_copy(why);
   recorder->copy_lock.unlock();
-  if (written) message::copy_frozen(path);
+  if (written) message::copy_frozen(copy.path());
   return written;
 }
 

@@ -51,8 +51,10 @@ uint64_t ThreadRegistry::first_segment_bytes() const {
 }
 
 bool ThreadRegistry::begin(char* first_segment) {
-  states_at_ = &first_states_;
-  slots_at_ = &first_slots_;
+  first_state_block_ = {nullptr, first_states_, 0, kFirstStates};
+  first_slot_block_ = {nullptr, first_slots_, 0, kFirstSlots};
+  states_at_ = &first_state_block_;
+  slots_at_ = &first_slot_block_;
   if (options.mode != Mode::count) return add_slots(first_segment, 1, true);
   counters_ = static_cast<CounterTable*>(os::map_anonymous(sizeof(CounterTable)));
   if (!counters_ || os::failed(os::advise(counters_, sizeof(CounterTable), MADV_WIPEONFORK))) return false;
@@ -61,34 +63,36 @@ bool ThreadRegistry::begin(char* first_segment) {
 }
 
 // A block more for states or slots. It is wiped in a forked child, which never asks for it again.
-template <class Block>
-static Block* more(Block* before) {
-  auto* block = static_cast<Block*>(os::map_anonymous(sizeof(Block)));
+template <class Element>
+ThreadRegistry::Block<Element>* ThreadRegistry::more(Block<Element>* before) {
+  auto* block = static_cast<Block<Element>*>(os::map_anonymous(kBlockBytes));
   if (!block) return nullptr;
-  if (os::failed(os::advise(block, sizeof(Block), MADV_WIPEONFORK))) return os::unmap(block, sizeof(Block)), nullptr;
-  block->before = before;
+  if (os::failed(os::advise(block, kBlockBytes, MADV_WIPEONFORK))) return os::unmap(block, kBlockBytes), nullptr;
+  constexpr size_t kElementsAt = align_up(sizeof *block, alignof(Element));
+  auto* elements = reinterpret_cast<Element*>(reinterpret_cast<char*>(block) + kElementsAt);
+  *block = {before, elements, 0, (kBlockBytes - kElementsAt) / sizeof(Element)};
   return block;
 }
 
 ThreadState* ThreadRegistry::unused_state() {
   if (ThreadState* state = free_states_) return free_states_ = state->next_free, state;
-  if (states_at_->used == kStatesInBlock) {
+  if (states_at_->used == states_at_->room) {
     StateBlock* block = more(states_at_);
     if (!block) return nullptr;
     states_at_ = block;
     state_blocks_++;
   }
-  return &states_at_->states[states_at_->used++];
+  return &states_at_->elements[states_at_->used++];
 }
 
 Slot* ThreadRegistry::unused_slot() {
-  if (slots_at_->used == kSlotsInBlock) {
+  if (slots_at_->used == slots_at_->room) {
     SlotBlock* block = more(slots_at_);
     if (!block) return nullptr;
     std::atomic_ref<SlotBlock*>(slots_at_).store(block, std::memory_order_release);
     slot_blocks_++;
   }
-  return &slots_at_->slots[slots_at_->used++];
+  return &slots_at_->elements[slots_at_->used++];
 }
 
 void ThreadRegistry::SlotList::append(Slot& slot) {
@@ -300,7 +304,7 @@ void ThreadRegistry::reclaim_gone_threads(bool all) {
   const auto process = static_cast<uint32_t>(os::pid());
   for (StateBlock* block = states_at_; block; block = block->before)
     for (uint32_t i = 0; i < block->used; i++) {
-      ThreadState& thread = block->states[i];
+      ThreadState& thread = block->elements[i];
       const bool alive_once = thread.life == Life::active || thread.life == Life::ending;
       if (alive_once && os::thread_is_gone(process, thread.tid)) retire(thread);
     }
@@ -346,7 +350,7 @@ void ThreadRegistry::restart(ThreadState& thread) {
 }
 
 uint64_t ThreadRegistry::private_bytes() const {
-  return state_blocks_ * sizeof(StateBlock) + slot_blocks_ * sizeof(SlotBlock) + (counters_ ? 2 * 4096 : 0);
+  return (state_blocks_ + slot_blocks_) * kBlockBytes + (counters_ ? 2 * 4096 : 0);
 }
 
 }  // namespace heapspy

@@ -37,24 +37,23 @@ class ThreadRegistry {
     for (const SlotBlock* block =
              std::atomic_ref<SlotBlock*>(const_cast<SlotBlock*&>(slots_at_)).load(std::memory_order_acquire);
          block; block = block->before)
-      for (uint32_t i = 0; i < block->used; i++) visit(block->slots[i]);
+      for (uint32_t i = 0; i < block->used; i++) visit(block->elements[i]);
   }
 
  private:
-  // Two pages each.
-  static constexpr uint32_t kStatesInBlock = 42, kSlotsInBlock = 200;
-  struct StateBlock {
-    StateBlock* before;
-    uint32_t used;
-    ThreadState states[kStatesInBlock];
+  template <class Element>
+  struct Block {
+    Block* before;
+    Element* elements;
+    uint32_t used, room;
   };
-  struct SlotBlock {
-    SlotBlock* before;
-    uint32_t used;
-    Slot slots[kSlotsInBlock];
-  };
-  static_assert(sizeof(StateBlock) <= 8192 && sizeof(SlotBlock) <= 8192);
+  using StateBlock = Block<ThreadState>;
+  using SlotBlock = Block<Slot>;
+  // The first blocks are small, so that a short process touches one page of all this; the others take two pages each.
+  static constexpr uint32_t kFirstStates = 8, kFirstSlots = 16, kBlockBytes = 8192;
 
+  template <class Element>
+  static Block<Element>* more(Block<Element>* before);
   ThreadState* unused_state();
   Slot* unused_slot();
   static void clear(ThreadState& thread);
@@ -94,8 +93,10 @@ class ThreadRegistry {
   uint32_t active_ = 0;
   uint32_t ending_ = 0;
   uint32_t active_at_last_sweep_ = 0;
-  StateBlock first_states_ = {};
-  SlotBlock first_slots_ = {};
+  StateBlock first_state_block_ = {};
+  SlotBlock first_slot_block_ = {};
+  Slot first_slots_[kFirstSlots] = {};
+  ThreadState first_states_[kFirstStates] = {};
 };
 
 }  // namespace heapspy

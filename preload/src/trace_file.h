@@ -28,9 +28,11 @@ class TraceFile {
     uint64_t bytes;  // a multiple of 8; of 32 where another part follows
   };
 
+  // Where its path is to be written, before create(); kMaxPath bytes.
+  char* path_room() { return path_; }
   // Makes the file (O_EXCL, 0600) with room for a first segment of `first_segment_bytes`, and maps both. On failure says so in
   // one message and returns false.
-  bool create(const char* path, uint64_t first_segment_bytes);
+  bool create(uint64_t first_segment_bytes);
   char* first_segment() { return reinterpret_cast<char*>(header_) + format::kPageBytes; }
   // The chunk that comes first: in what the header leaves of its page, which is mapped already; appended where it does not fit.
   bool begin_with(format::ChunkHeader& header, Part payload);
@@ -48,16 +50,20 @@ class TraceFile {
   const char* path() const { return path_; }
 
  private:
+  // What is mapped behind the first segment: a process that ends early appends its exit snapshot there without a system call.
+  static constexpr uint64_t kTailBytes = 2 * format::kPageBytes;
+
   bool begin_in(int fd, uint64_t first_segment_bytes);
   long reopen();
   bool reserve(uint64_t bytes, uint64_t alignment, uint64_t* at);
   void failed(format::Stop stop, long error);
+  void write_mapped(uint64_t at, const format::ChunkHeader& header, Part payload, Part more);
 
   uint64_t mapped_bytes_ = 0;
   format::FileHeader* header_ = nullptr;
   uint64_t device_ = 0;
   uint64_t inode_ = 0;
-  char path_[kMaxPath] = {};
+  char path_[kMaxPath] = {};  // last: of its page a start touches the beginning
 };
 
 }  // namespace heapspy

@@ -343,7 +343,7 @@ enum class ProcessTag : std::uint32_t {
   allocator = 6,    // "glibc", "jemalloc", "tcmalloc", "mimalloc", else the file name of the library that answers malloc
   allocator_version = 7,
   glibc_version = 8,  // gnu_get_libc_version()
-  cpus = 9,  // decimal text: those that glibc counts for its limit of arenas (it may run on; before 2.34: online)
+  cpus = 9,           // decimal text: those that glibc counts for its limit of arenas (it may run on; before 2.34: online)
   trace_path = 10,    // absolute path of this file when it was made
 };
 
@@ -370,7 +370,7 @@ struct SnapshotInfo {
 };
 static_assert(sizeof(SnapshotInfo) == 48);
 
-// One mapping of /proc/self/smaps, or of maps with its pages counted (a small process: private_dirty and anon_huge stay 0).
+// One mapping of /proc/self/smaps, or of maps with its pages counted (a small process: private_dirty stays 0).
 struct MappingRecord {
   std::uint64_t start;
   std::uint64_t end;
@@ -460,7 +460,7 @@ inline std::uint64_t checksum(const void* data, std::size_t bytes) {
   return sum.value();
 }
 
-inline std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
+constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t alignment) {
   return (value + alignment - 1) & ~(alignment - 1);
 }
 
