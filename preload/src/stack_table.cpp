@@ -9,21 +9,7 @@ namespace heapspy {
 
 using namespace format;
 
-namespace {
-
-uint64_t hash_of(uint32_t parent, uint64_t code, CellKind kind) {
-  uint64_t hash = (code ^ static_cast<uint64_t>(parent) * 0xD6E8FEB86659FD93ull) + static_cast<uint64_t>(kind);
-  hash *= 0x9E3779B97F4A7C15ull;
-  return hash ^ hash >> 32;
-}
-
-bool says(const StackCell& cell, uint32_t parent, uint64_t code, CellKind kind) {
-  return cell.code == code && cell.parent == parent && cell.kind == kind;
-}
-
-constexpr uint32_t kPlacedBits = 32;  // of a hash, from bit 0: where it stands; above: what is kept beside the number
-
-}  // namespace
+namespace {}  // namespace
 
 StackTable::Place StackTable::place_of(uint32_t number) {
   uint32_t i = number - 1;
@@ -42,8 +28,8 @@ StackCell* StackTable::cell(uint32_t number) const {
 }
 
 void StackTable::begin(char* first_segment) {
-  first_.slots = kFirstSlots;
-  static_assert(offsetof(StackTable, first_slots_) == offsetof(StackTable, first_) + sizeof(Index));
+  first_.lines = kFirstLines;
+  static_assert(offsetof(StackTable, first_lines_) == offsetof(StackTable, first_) + sizeof(Index));
   segments_[0] = first_segment;
   auto* header = reinterpret_cast<StacksHeader*>(first_segment + sizeof(ChunkHeader));
   header->first = 1;
@@ -60,7 +46,7 @@ bool StackTable::add_segment(uint32_t segment, uint32_t first) {
   if (segment >= kMostSegments || full_.load(std::memory_order_relaxed)) return false;
   constexpr uint64_t kBytes[] = {kFirstSegmentBytes, 64 << 10, 256 << 10, 1 << 20};
   const uint64_t bytes = kBytes[segment < 3 ? segment : 3];
-  char* at = recorder->file.add_segment(bytes, false);
+  char* at = recorder->file.add_segment(bytes, segment >= 2);
   if (!at) return full_.store(true, std::memory_order_relaxed), false;
   auto* header = reinterpret_cast<StacksHeader*>(at + sizeof(ChunkHeader));
   header->first = first;
@@ -91,13 +77,14 @@ uint32_t StackTable::claim(uint32_t cells) {
   }
 }
 
-bool StackTable::put(Index& index, uint64_t hash, uint32_t number) {
-  const uint32_t kept = static_cast<uint32_t>(hash >> kPlacedBits) << kNumberBits | number;
-  for (uint32_t probe = 0; probe < kMostProbes; probe++) {
-    uint32_t empty = 0;
-    if (index.slot(hash + probe).compare_exchange_strong(empty, kept, std::memory_order_release))
-      return index.used.fetch_add(1, std::memory_order_relaxed), true;
-  }
+bool StackTable::put(Index& index, uint64_t value) {
+  const uint64_t key = value >> kNumberBits << kNumberBits;
+  for (uint32_t tried = 0; tried < kMostLines; tried++)
+    for (auto& slot : index.line(key, tried).slot) {
+      uint64_t empty = 0;
+      if (slot.load(std::memory_order_relaxed) == 0 && slot.compare_exchange_strong(empty, value, std::memory_order_release))
+        return index.used.fetch_add(1, std::memory_order_relaxed), true;
+    }
   return false;
 }
 
@@ -106,22 +93,16 @@ void StackTable::grow(Index* seen) {
   os::SignalsBlocked blocked;
   if (!lock_.try_lock()) return;
   if (index_.load(std::memory_order_relaxed) == seen && !full_.load(std::memory_order_relaxed)) {
-    const uint32_t slots = seen->slots * 4;
-    const size_t bytes = align_up(sizeof(Index) + slots * sizeof(uint32_t), 4096);
+    const uint32_t lines = seen->lines * 2;
+    const size_t bytes = align_up(sizeof(Index) + lines * sizeof(Line), 4096);
     auto* larger = static_cast<Index*>(os::map_anonymous(bytes));
     if (larger && os::failed(os::advise(larger, bytes, MADV_WIPEONFORK))) os::unmap(larger, bytes), larger = nullptr;
     if (larger) {
-      larger->slots = slots;
-      const uint32_t last = claimed_.load(std::memory_order_acquire);
-      for (uint32_t number = 1; number <= last; number++) {
-        const StackCell* each = cell(number);
-        if (!each) continue;
-        const auto kind = std::atomic_ref<CellKind>(const_cast<StackCell*>(each)->kind).load(std::memory_order_acquire);
-        if (kind == CellKind::module)
-          number += static_cast<uint32_t>(each->code >> 32);
-        else if (kind != CellKind::none)
-          put(*larger, hash_of(each->parent, each->code, kind), number);
-      }
+      larger->lines = lines;
+      const auto* all = reinterpret_cast<const Line*>(seen + 1);
+      for (uint32_t i = 0; i < seen->lines; i++)
+        for (const auto& slot : all[i].slot)
+          if (const uint64_t value = slot.load(std::memory_order_acquire)) put(*larger, value);
       more_index_bytes_ += bytes;
       index_.store(larger, std::memory_order_release);
     } else {
@@ -131,35 +112,35 @@ void StackTable::grow(Index* seen) {
   lock_.unlock();
 }
 
-uint32_t StackTable::intern(uint32_t parent, uint64_t code, CellKind kind) {
+uint32_t StackTable::intern(uint32_t parent, uint64_t code, CellKind kind, uint32_t id) {
   Index* index = index_.load(std::memory_order_acquire);
-  if (HEAPSPY_UNLIKELY(!index || !index->slots)) return 0;
-  const uint64_t hash = hash_of(parent, code, kind);
-  const auto tag = static_cast<uint32_t>(hash >> kPlacedBits) << kNumberBits;
-  uint32_t ours = 0;
-  for (uint32_t probe = 0; probe < kMostProbes; probe++) {
-    auto& slot = index->slot(hash + probe);
-    uint32_t there = slot.load(std::memory_order_acquire);
-    if (there == 0) {
-      if (!ours) {
-        if (!(ours = claim(1))) return 0;
-        StackCell* fresh = cell(ours);
-        if (!fresh) return 0;
-        fresh->code = code;
-        fresh->parent = parent;
-        std::atomic_ref<CellKind>(fresh->kind).store(kind, std::memory_order_release);
-      }
-      if (slot.compare_exchange_strong(there, tag | ours, std::memory_order_release, std::memory_order_acquire)) {
-        if (HEAPSPY_UNLIKELY(index->used.fetch_add(1, std::memory_order_relaxed) * 8ull > index->slots * 5ull)) grow(index);
-        return ours;
-      }
+  if (HEAPSPY_UNLIKELY(!index)) return 0;
+  uint64_t key = key_of(parent, id);
+  if (!id) key |= kWithoutId | ((code + static_cast<uint64_t>(kind)) * 0x9E3779B97F4A7C15ull >> 44) << 44;
+  for (uint32_t tried = 0; tried < kMostLines; tried++) {
+    for (const auto& slot : index->line(key, tried).slot) {
+      const uint64_t there = slot.load(std::memory_order_acquire);
+      if (!there) return add_cell(*index, key, parent, code, kind);
+      if ((there ^ key) >> kNumberBits) continue;
+      const uint32_t number = number_in(there);
+      if (__builtin_expect(id != 0, 1)) return number;
+      const StackCell* found = cell(number);
+      if (found && found->code == code && found->kind == kind) return number;
     }
-    if ((there ^ tag) >> kNumberBits) continue;
-    const uint32_t number = there & ((1u << kNumberBits) - 1);
-    const StackCell* found = cell(number);
-    if (found && says(*found, parent, code, kind)) return number;
   }
-  return ours;
+  return add_cell(*index, key, parent, code, kind);
+}
+
+uint32_t StackTable::add_cell(Index& index, uint64_t key, uint32_t parent, uint64_t code, CellKind kind) {
+  const uint32_t number = index.lines ? claim(1) : 0;
+  StackCell* fresh = number ? cell(number) : nullptr;
+  if (!fresh) return 0;
+  fresh->code = code;
+  fresh->parent = parent;
+  std::atomic_ref<CellKind>(fresh->kind).store(kind, std::memory_order_release);
+  const bool placed = put(index, key | number);
+  if (HEAPSPY_UNLIKELY(!placed || index.used.load(std::memory_order_relaxed) > index.lines * (kInLine / 2))) grow(&index);
+  return number;
 }
 
 bool StackTable::add_module(uint32_t number, const ModuleRecord& module, const char* path) {

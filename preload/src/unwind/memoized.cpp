@@ -33,6 +33,7 @@ bool follows_call(uint64_t pc) {
 
 void Memoized::begin(uint32_t depth) {
   depth_ = depth;
+  slack_ = slack_for(depth);
   capacity_ = capacity_for(depth);
   kept_ = reinterpret_cast<Frame*>(this + 1);
   fresh_ = kept_ + capacity_;
@@ -49,15 +50,16 @@ HEAPSPY_HOT bool Memoized::advance(Frame& frame, Registers* caller, Stop* stop, 
   const Known known = recorder->rules.find(context ? frame.pc | kInterrupted : frame.pc);
   const uint64_t rule = known.rule;
   frame.code = known.code;
+  frame.id = id_of(known.rule);
   frame.cell = 0;
   frame.cfa_slot = nullptr;
   frame.bp_slot = &frame.bp;
   frame.bp_is_dead = false;
   uint64_t cfa;
   const RuleKind kind = kind_of(rule);
-  if (__builtin_expect(kind == RuleKind::sp, 1)) {
+  if (kind == RuleKind::sp) {
     cfa = frame.sp + static_cast<uint64_t>(offset_of(rule));
-  } else if (kind == RuleKind::bp) {
+  } else if (__builtin_expect(kind == RuleKind::bp, 1)) {
     cfa = frame.bp + static_cast<uint64_t>(offset_of(rule));
   } else {
     *signal_context = 0;
@@ -171,7 +173,7 @@ int Memoized::root_changed() {
 uint32_t Memoized::capture(Registers at) {
   if (const uint64_t epoch = recorder->modules.epoch(); HEAPSPY_UNLIKELY(epoch != epoch_)) epoch_ = epoch, count_ = 0;
   if (!memory_.enter(at.sp - 16)) return 0;
-  const int depth = static_cast<int>(depth_), capacity = static_cast<int>(capacity_);
+  const int depth = static_cast<int>(depth_ + slack_), capacity = static_cast<int>(capacity_);
   int top = count_, fresh = 0;
   uint64_t signal_context = 0;
   bool through_signal = false, met = false;
@@ -232,16 +234,24 @@ uint32_t Memoized::capture(Registers at) {
 
 // Puts the fresh frames on top of the `top` kept ones, and gives the cell of the innermost.
 HEAPSPY_HOT uint32_t Memoized::keep(int top, int fresh) {
-  const int depth = static_cast<int>(depth_);
   if (HEAPSPY_UNLIKELY(top + fresh > static_cast<int>(capacity_))) top = drop_outermost(top, fresh);
   for (int i = fresh; i-- > 0;) copy(kept_[top + fresh - 1 - i], fresh_[i]);
   count_ = top + fresh;
-  const int base = count_ > depth ? count_ - depth : 0;
+  const int base = __builtin_expect(static_cast<uint32_t>(count_) > depth_, 0) ? outermost_to_name() : 0;
   int from = base;
   if (__builtin_expect(base == base_, 1)) from = top > base ? top : base;
   base_ = base;
   if (from == count_) return kept_[count_ - 1].cell;
   return name_frames(from);
+}
+
+// Of a stack that is deeper than it may be.
+int Memoized::outermost_to_name() const {
+  const int most = count_ - static_cast<int>(depth_),
+            least = most > static_cast<int>(slack_) ? most - static_cast<int>(slack_) : 0;
+  for (int i = most; i > least; i--)
+    if (((kept_[i].pc & 0xfff) * 0x9E3779B97F4A7C15ull >> 61) == 0) return i;  // the same in every run
+  return least;
 }
 
 int Memoized::drop_outermost(int top, int fresh) {
@@ -253,9 +263,19 @@ int Memoized::drop_outermost(int top, int fresh) {
   return top - drop;
 }
 
+HEAPSPY_HOT uint32_t Memoized::cell_of(uint32_t parent, const Frame& frame) {
+  const uint64_t key = StackTable::key_of(parent, frame.id);
+  uint64_t& recent = recent_[(key * 0x9E3779B97F4A7C15ull >> 40) % kRecent];
+  if (__builtin_expect((recent ^ key) >> StackTable::kNumberBits == 0, 1) && frame.id) return StackTable::number_in(recent);
+  const bool interrupted = frame.code & kInterrupted;
+  const uint32_t cell = recorder->stacks.intern(parent, frame.code & ~kInterrupted,
+                                                interrupted ? CellKind::interrupted : CellKind::frame, frame.id);
+  if (cell && frame.id) recent = key | cell;
+  return cell;
+}
+
 // Gives the frames from `from` on their cells. 0: there is no room.
 uint32_t Memoized::name_frames(int from) {
-  StackTable& stacks = recorder->stacks;
   uint32_t parent = 0;
   bool lost = false;
   if (from > base_) {
@@ -263,14 +283,13 @@ uint32_t Memoized::name_frames(int from) {
     lost = !parent;
   } else if (base_ > 0 || !whole_ || stop_ != Stop::end) {
     const Cut cut = base_ > 0 || !whole_ ? Cut::depth : stop_ == Stop::no_rule ? Cut::no_rule : Cut::bad_stack;
-    parent = stacks.intern(0, static_cast<uint64_t>(cut), CellKind::cut);
+    parent = recorder->stacks.intern(0, static_cast<uint64_t>(cut), CellKind::cut, 0);
     lost = !parent;
   }
   for (int i = from; i < count_; i++) {
     Frame& frame = kept_[i];
     if (!lost) {
-      const bool interrupted = frame.code & kInterrupted;
-      parent = stacks.intern(parent, frame.code & ~kInterrupted, interrupted ? CellKind::interrupted : CellKind::frame);
+      parent = cell_of(parent, frame);
       lost = !parent;
     }
     frame.cell = parent;

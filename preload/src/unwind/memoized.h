@@ -41,6 +41,7 @@ class Memoized {
     const uint64_t* cfa_slot;  // where the rule loads the caller's sp from; null where it computes it
     uint64_t code;
     uint32_t cell;
+    uint32_t id;      // Known::id
     bool bp_is_dead;  // nothing further out depends on it
     uint8_t added;    // to what was loaded
   };
@@ -48,8 +49,11 @@ class Memoized {
   enum class Stop : uint8_t { none, end, no_rule, bad_stack };
 
   static constexpr uint64_t kLargestFrame = 8 << 20;
-  // Frames kept beyond the depth, so that a stack of changing depth is not walked to its root each time.
-  static uint32_t capacity_for(uint32_t depth) { return depth + 32; }
+  // Where a stack is deeper than that, it is cut at one of the next so many frames, at one whose address says so: stacks that
+  // differ in a few inner frames are then cut at the same frame, and share their cells.
+  // Frames kept beyond that, so that a stack of changing depth is not walked to its root each time.
+  static uint32_t slack_for(uint32_t depth) { return depth / 2 < 32 ? depth / 2 : 32; }
+  static uint32_t capacity_for(uint32_t depth) { return depth + slack_for(depth) + 32; }
   static void copy(Frame& to, const Frame& from);
 
   bool advance(Frame& frame, Registers* caller, Stop* stop, uint64_t* signal_context);
@@ -60,16 +64,22 @@ class Memoized {
   int first_changed(int top, int last);
   HEAPSPY_COLD int root_changed();
   uint32_t keep(int top, int fresh);
+  HEAPSPY_COLD int outermost_to_name() const;
   HEAPSPY_COLD int drop_outermost(int top, int fresh);
   uint32_t name_frames(int from);
+  uint32_t cell_of(uint32_t parent, const Frame& frame);
 
   uint32_t depth_;
+  uint32_t slack_;
   uint32_t capacity_;
   int count_;             // frames kept
   int base_;              // first frame that the cells spell; frames before it are beyond the depth
   bool whole_;            // the first frame is the outermost
   bool root_may_change_;  // … because of what is in memory
   Stop stop_;
+  // What the stack table's index said lately, as it stands there: the index itself is large, and cold.
+  static constexpr uint64_t kRecent = 2048;
+  uint64_t recent_[kRecent];
   uint64_t epoch_;  // of the modules
   StackMemory memory_;
   Frame* kept_;   // outermost first

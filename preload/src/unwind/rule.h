@@ -28,23 +28,37 @@ struct Rule {
   uint8_t added = 0;
   uint8_t reg = 0;  // DWARF's number of it
 
-  // 4 bits kind, 2 bp, 8 added, 4 reg, 20 bp_offset, 26 offset.
-  bool fits() const {
-    return offset >= -(1 << 25) && offset < (1 << 25) && bp_offset >= -(1 << 19) && bp_offset < (1 << 19) && reg < 16;
+  // Bits 0 to 3 kind, 4 to 5 bp, 6 to 13 `added` or `reg`. Then, as most are: bit 14 set, 15 to 34 an id, 35 to 44 bp_offset /
+  // 8, 45 to 63 offset / 8. Or 15 to 34 bp_offset, 35 to 63 offset, and no id.
+  bool fits() const { return bp_offset >= -(1 << 19) && bp_offset < (1 << 19) && offset >= -(1 << 28) && offset < (1 << 28); }
+  bool has_room_for_id() const {
+    return !(offset & 7) && !(bp_offset & 7) && bp_offset >= -(1 << 12) && bp_offset < (1 << 12) && offset >= -(1 << 21) &&
+           offset < (1 << 21);
   }
-  uint64_t packed() const {
-    return static_cast<uint64_t>(kind) | static_cast<uint64_t>(bp) << 4 | static_cast<uint64_t>(added) << 6 |
-           static_cast<uint64_t>(reg) << 14 | (static_cast<uint64_t>(bp_offset) & 0xfffff) << 18 |
-           static_cast<uint64_t>(offset) << 38;
+  uint64_t packed(uint32_t id) const {
+    const uint64_t head = static_cast<uint64_t>(kind) | static_cast<uint64_t>(bp) << 4 |
+                          static_cast<uint64_t>(kind == RuleKind::other ? reg : added) << 6;
+    if (id && has_room_for_id())
+      return head | 1 << 14 | static_cast<uint64_t>(id) << 15 | (static_cast<uint64_t>(bp_offset / 8) & 0x3ff) << 35 |
+             static_cast<uint64_t>(offset / 8) << 45;
+    return head | (static_cast<uint64_t>(bp_offset) & 0xfffff) << 15 | static_cast<uint64_t>(offset) << 35;
   }
 };
+inline constexpr uint32_t kMostRuleIds = 1 << 19;
 
 // A packed rule's parts.
 inline RuleKind kind_of(uint64_t rule) { return static_cast<RuleKind>(rule & 15); }
 inline BpRule bp_rule_of(uint64_t rule) { return static_cast<BpRule>(rule >> 4 & 3); }
 inline uint64_t added_of(uint64_t rule) { return rule >> 6 & 255; }
-inline unsigned reg_of(uint64_t rule) { return rule >> 14 & 15; }
-inline int64_t bp_offset_of(uint64_t rule) { return static_cast<int64_t>(rule << 26) >> 44; }
-inline int64_t offset_of(uint64_t rule) { return static_cast<int64_t>(rule) >> 38; }
+inline unsigned reg_of(uint64_t rule) { return rule >> 6 & 15; }
+inline bool has_id(uint64_t rule) { return rule & 1 << 14; }
+inline uint32_t id_of(uint64_t rule) { return has_id(rule) ? rule >> 15 & 0xfffff : 0; }
+inline int64_t bp_offset_of(uint64_t rule) {
+  return __builtin_expect(has_id(rule), 1) ? static_cast<int64_t>(rule << 19) >> 54 << 3
+                                           : static_cast<int64_t>(rule << 29) >> 44;
+}
+inline int64_t offset_of(uint64_t rule) {
+  return __builtin_expect(has_id(rule), 1) ? static_cast<int64_t>(rule) >> 45 << 3 : static_cast<int64_t>(rule) >> 35;
+}
 
 }  // namespace heapspy::unwind

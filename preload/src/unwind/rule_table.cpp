@@ -17,11 +17,19 @@ Known RuleTable::find_out(uint64_t place) {
   // Code that was made at run time is unmade, too: nothing is kept of it.
   if (!found.known) return {place, kByFrame};
   const uint64_t code = place | static_cast<uint64_t>(found.number) << 48;
-  uint64_t rule = kByFrame;
-  if (recorder->file.header().stacks == format::Stacks::dwarf && found.data.header)
-    rule = eh_frame_rule(found.data, pc).packed();
+  Rule found_rule{RuleKind::by_frame, BpRule::same, 0, 0, 0, 0};
+  if (recorder->file.header().stacks == format::Stacks::dwarf && found.data.header) found_rule = eh_frame_rule(found.data, pc);
+  const uint64_t rule = found_rule.packed(new_id());
   keep(code, rule);
   return {code, rule};
+}
+
+// 0: there are no more.
+uint32_t RuleTable::new_id() {
+  const uint32_t id = ids_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (id < kMostRuleIds) return id;
+  ids_.store(kMostRuleIds, std::memory_order_relaxed);
+  return 0;
 }
 
 void RuleTable::keep(uint64_t code, uint64_t rule) {
@@ -34,14 +42,11 @@ void RuleTable::keep(uint64_t code, uint64_t rule) {
   for (uint64_t at = hash(code & kPlaceBits), probe = 0; probe < kMostProbes; probe++, at++) {
     Entry& entry = table->entry(at);
     uint64_t seen = 0;
-    if (entry.code.compare_exchange_strong(seen, code, std::memory_order_relaxed)) {
-      entry.rule.store(rule, std::memory_order_release);
-      if (table->used.fetch_add(1, std::memory_order_relaxed) * 8 > table->mask * 5) grow(table);
-      return;
-    }
-    if ((seen & kPlaceBits) != (code & kPlaceBits)) continue;
+    const bool fresh = entry.code.compare_exchange_strong(seen, code, std::memory_order_relaxed);
+    if (!fresh && (seen & kPlaceBits) != (code & kPlaceBits)) continue;
     entry.code.store(code, std::memory_order_relaxed);
     entry.rule.store(rule, std::memory_order_release);
+    if (fresh && table->used.fetch_add(1, std::memory_order_relaxed) * 8 > table->mask * 5) grow(table);
     return;
   }
   grow(table);
@@ -52,7 +57,7 @@ void RuleTable::grow(Generation* seen) {
   os::SignalsBlocked blocked;
   if (seen->mask + 1 >= kMostEntries || !lock_.try_lock()) return;
   if (table_.load(std::memory_order_relaxed) == seen) {
-    const uint64_t entries = (seen->mask + 1) * 4;
+    const uint64_t entries = (seen->mask + 1) * 2;
     const size_t bytes = sizeof(Generation) + entries * sizeof(Entry);
     auto* larger = static_cast<Generation*>(os::map_anonymous(bytes));
     if (larger && os::failed(os::advise(larger, bytes, MADV_WIPEONFORK))) os::unmap(larger, bytes), larger = nullptr;

@@ -18,7 +18,7 @@ inline constexpr uint64_t kPlaceBits = (1ull << 48) - 1;
 
 struct Known {
   uint64_t code;  // place and module
-  uint64_t rule;
+  uint64_t rule;  // with an id that stands for `code` in the index of the stack table
 };
 
 class RuleTable {
@@ -57,12 +57,15 @@ class RuleTable {
   };
   static constexpr uint64_t kFirstEntries = 512, kMostEntries = 1 << 20, kMostProbes = 64;
 
-  static uint64_t hash(uint64_t place) { return place * 0x9E3779B97F4A7C15ull >> 40; }
+  // Calls that stand near each other lead to entries that do.
+  static uint64_t hash(uint64_t place) { return (place >> 4) + (place >> 16) * 0x9E3779B1ull; }
   HEAPSPY_COLD Known find_out(uint64_t place);
   void keep(uint64_t code, uint64_t rule);
+  uint32_t new_id();
   void grow(Generation* seen);
 
   std::atomic<Generation*> table_;
+  std::atomic<uint32_t> ids_;
   uint64_t more_bytes_;
   Lock lock_;
   alignas(64) Generation first_;
