@@ -60,5 +60,6 @@ void add_mark_command(CLI::App&, Invocation&);
 void add_maps_command(CLI::App&, Invocation&);
 void add_doctor_command(CLI::App&, Invocation&);
 void add_pack_command(CLI::App&, Invocation&);
+void add_export_command(CLI::App&, Invocation&);
 
 }  // namespace heapspy::cli

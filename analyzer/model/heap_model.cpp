@@ -143,7 +143,7 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
   figures.threads = threads.figures();
   figures.sizes = sizes.rows();
   figures.lifetimes = lifetimes.rows();
-  if (sites_seen) figures.sites = sites_seen->figures();
+  if (sites_seen) figures.sites = sites_seen->figures(figures.events.last_tick);
   if (estimates) take(figures, estimates->figures(figures.totals, std::move(figures.threads)));
   if (mode == format::Mode::count) take(figures, counted_figures(reader.counters()));
   figures.curve = curve.points();

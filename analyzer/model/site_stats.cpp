@@ -22,6 +22,7 @@ SiteStats::Site& SiteStats::at(SiteId site) {
 void SiteStats::keep_peak(Site& site) const {
   if (site.peak == peaks_) return;
   site.bytes_at_peak = site.live_bytes;
+  site.blocks_at_peak = site.live_blocks;
   site.peak = peaks_;
 }
 
@@ -37,6 +38,10 @@ void SiteStats::hold(const Block& block, double weight) {
   keep_peak(site);
   site.live_blocks += weight;
   site.live_bytes += weight * static_cast<double>(block.size);
+  site.born_ticks += weight * static_cast<double>(block.born);
+  if (site.live_bytes <= site.most_bytes) return;
+  site.most_bytes = site.live_bytes;
+  site.most_blocks = site.live_blocks;
 }
 
 void SiteStats::let_go(const Block& block, double weight) {
@@ -46,6 +51,7 @@ void SiteStats::let_go(const Block& block, double weight) {
     keep_peak(site);
     site.live_blocks -= weight;
     site.live_bytes -= weight * static_cast<double>(block.size);
+    site.born_ticks -= weight * static_cast<double>(block.born);
   }
 }
 
@@ -110,7 +116,7 @@ void SiteStats::vanished(const Block& block, Tick) { let_go(block, scope_.weight
 void SiteStats::failed(ThreadId thread, trace::Origin, std::uint64_t, Tick) { newest_[thread] = 0; }
 void SiteStats::unknown_release(ThreadId thread, std::uint64_t, trace::Release, bool, Tick) { newest_[thread] = 0; }
 
-std::vector<SiteFigures> SiteStats::figures() const {
+std::vector<SiteFigures> SiteStats::figures(Tick end) const {
   const auto whole = [](double value) { return value > 0 ? static_cast<std::uint64_t>(std::llround(value)) : 0; };
   std::vector<SiteFigures> all;
   for (std::size_t i = 0; i < sites_.size(); i++) {
@@ -123,10 +129,15 @@ std::vector<SiteFigures> SiteStats::figures() const {
     f.reallocations = whole(site.reallocations);
     f.temporary = whole(site.temporary);
     f.peak_bytes = whole(site.peak == peaks_ ? site.bytes_at_peak : site.live_bytes);
+    f.peak_blocks = whole(site.peak == peaks_ ? site.blocks_at_peak : site.live_blocks);
+    f.most_bytes = whole(site.most_bytes);
+    f.most_blocks = whole(site.most_blocks);
     f.live_blocks = whole(site.live_blocks);
     f.live_bytes = whole(site.live_bytes);
     f.ended_blocks = whole(site.ended_blocks);
     if (site.ended_blocks > 0) f.mean_lifetime_s = site.lived_ticks / site.ended_blocks * seconds_per_tick_;
+    const double living_ticks = site.live_blocks * static_cast<double>(end) - site.born_ticks;
+    f.lifetimes_s = (site.lived_ticks + std::max(living_ticks, 0.0)) * seconds_per_tick_;
     for (std::size_t b = 0; b < f.lifetimes.size(); b++) f.lifetimes[b] = whole(static_cast<double>(site.lifetimes[b]));
     f.carried_bytes = whole(site.carried_bytes);
     f.moved_bytes = whole(site.moved_bytes);

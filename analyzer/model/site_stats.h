@@ -22,11 +22,13 @@ struct SiteFigures {
   std::uint64_t bytes = 0;  // asked for by allocations and reallocations
   std::uint64_t reallocations = 0;
   std::uint64_t temporary = 0;                    // its blocks, freed by the very next event of its thread
-  std::uint64_t peak_bytes = 0;                   // that it held when the program's live bytes were highest
+  std::uint64_t peak_bytes = 0, peak_blocks = 0;  // that it held when the program's live bytes were highest
+  std::uint64_t most_bytes = 0, most_blocks = 0;  // that it held when its own were
   std::uint64_t live_blocks = 0, live_bytes = 0;  // at the end of the trace
   // Of its blocks that ended. Buckets as in Lifetimes.
   std::uint64_t ended_blocks = 0;
   double mean_lifetime_s = 0;
+  double lifetimes_s = 0;  // sum over all its blocks, those that live on up to the end
   std::array<std::uint64_t, Lifetimes::kBuckets> lifetimes{};
   // Reallocations: what each had to carry over, the smaller of the two sizes; of that where the block moved; the sizes to
   // which its blocks were brought in the end, and the largest.
@@ -40,7 +42,7 @@ class SiteStats final : public trace::Observer {
   SiteStats(const SiteScope& scope, const trace::Clock&);
 
   // By site; those that no block in scope came from are left out.
-  std::vector<SiteFigures> figures() const;
+  std::vector<SiteFigures> figures(trace::Tick end) const;
 
   void allocated(const trace::Block&, trace::Tick) override;
   void released(const trace::Block&, trace::ThreadId by, trace::Release, trace::Tick) override;
@@ -52,7 +54,9 @@ class SiteStats final : public trace::Observer {
  private:
   struct Site {
     double allocations = 0, bytes = 0, reallocations = 0, temporary = 0;
-    double live_blocks = 0, live_bytes = 0, bytes_at_peak = 0;
+    double live_blocks = 0, live_bytes = 0, bytes_at_peak = 0, blocks_at_peak = 0;
+    double most_bytes = 0, most_blocks = 0;
+    double born_ticks = 0;  // sum over live blocks
     std::uint64_t peak = 0;  // the peak that bytes_at_peak is of
     double ended_blocks = 0, lived_ticks = 0;
     std::array<float, Lifetimes::kBuckets> lifetimes{};

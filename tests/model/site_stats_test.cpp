@@ -24,7 +24,7 @@ class Sites : public testing::Test {
   World world{&stats};
 
   SiteFigures of(std::uint32_t site) {
-    for (const SiteFigures& each : stats.figures())
+    for (const SiteFigures& each : stats.figures(world.now))
       if (each.site == SiteId{site}) return each;
     return {};
   }
@@ -40,7 +40,7 @@ TEST_F(Sites, CountWhatWasAllocatedThereAndWhatBecameOfIt) {
   world.free(1, 0x2000);
   world.site = SiteId::none;
   world.allocate(1, 0x4000, 7);
-  EXPECT_EQ(stats.figures().size(), 3u);
+  EXPECT_EQ(stats.figures(world.now).size(), 3u);
   const SiteFigures one = of(1), two = of(2), none = of(0);
   EXPECT_EQ(one.allocations, 2u);
   EXPECT_EQ(one.bytes, 300u);
@@ -51,6 +51,11 @@ TEST_F(Sites, CountWhatWasAllocatedThereAndWhatBecameOfIt) {
   EXPECT_DOUBLE_EQ(one.mean_lifetime_s, 1.5e-9);
   EXPECT_EQ(one.lifetimes[0], 2u);
   EXPECT_EQ(one.threads, (std::vector<ThreadId>{ThreadId{1}, ThreadId{2}}));
+  EXPECT_EQ(one.peak_blocks, 1u);
+  EXPECT_EQ(one.most_bytes, 200u);
+  EXPECT_EQ(one.most_blocks, 1u);
+  EXPECT_DOUBLE_EQ(one.lifetimes_s, 3e-9);
+  EXPECT_DOUBLE_EQ(two.lifetimes_s, 3e-9) << "lives on: from tick 3 to 6";
   EXPECT_EQ(two.peak_bytes, 50u);
   EXPECT_EQ(two.live_blocks, 1u);
   EXPECT_EQ(two.threads, (std::vector<ThreadId>{ThreadId{1}}));
@@ -115,7 +120,7 @@ TEST_F(Sites, HeldAtThePeakWhatTheyHeldThen) {
       }
       if (live > peak) peak = live, at_peak = held;
     }
-    for (const SiteFigures& each : counted.figures()) EXPECT_EQ(each.peak_bytes, at_peak[index(each.site)]);
+    for (const SiteFigures& each : counted.figures(program.now)) EXPECT_EQ(each.peak_bytes, at_peak[index(each.site)]);
   }
 }
 
