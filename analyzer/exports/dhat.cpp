@@ -1,4 +1,6 @@
 // The format: Valgrind's dhat/dh_main.c ("File format", dhatFileVersion 2) and what dhat/dh_view.js checks.
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <vector>
@@ -9,6 +11,9 @@
 namespace heapspy::exports {
 
 namespace {
+
+// With the address, as Valgrind does it: the viewer refuses two call stacks that read the same.
+std::string frame_text(const report::FrameReport& frame) { return fmt::format("{:#x}: {}", frame.offset, place_label(frame)); }
 
 std::uint64_t microseconds(double seconds) { return static_cast<std::uint64_t>(seconds * 1e6 + 0.5); }
 
@@ -30,7 +35,7 @@ std::string dhat(const report::Report& report) {
   ordered_json points = ordered_json::array();
   for (const report::SiteReport& site : report.sites) {
     ordered_json stack = ordered_json::array();
-    for (const report::FrameReport& frame : site.frames) stack.push_back(number_of(place_label(frame)));
+    for (const report::FrameReport& frame : site.frames) stack.push_back(number_of(frame_text(frame)));
     if (stack.empty()) stack.push_back(number_of("[unknown]"));
     points.push_back({{"tb", site.bytes},
                       {"tbk", site.allocations},

@@ -43,8 +43,9 @@ TEST(Dhat, HasTheFieldsOfVersion2) {
   EXPECT_EQ(json["pid"], 77);
   EXPECT_EQ(json["tg"], 1500000);
   EXPECT_EQ(json["te"], 2500000);
-  EXPECT_EQ(json["ftbl"], nlohmann::json({"[root]", "push (vector.h:10)", "fill (shop.cpp:20)", "[libz.so.1+0x4f20]",
-                                          "main (shop.cpp:5)", "Script::a;b \"c\"", "main (shop.cpp:6)"}));
+  EXPECT_EQ(json["ftbl"],
+            nlohmann::json({"[root]", "0x1110: push (vector.h:10)", "0x1110: fill (shop.cpp:20)", "0x4f20: [libz.so.1+0x4f20]",
+                            "0x1200: main (shop.cpp:5)", "0x7f0000001000: Script::a;b \"c\"", "0x1210: main (shop.cpp:6)"}));
   ASSERT_EQ(json["pps"].size(), 2u);
   const nlohmann::json fill = {{"tb", 1000}, {"tbk", 10}, {"tl", 250000}, {"mb", 500}, {"mbk", 5},
                                {"gb", 400},  {"gbk", 4},  {"eb", 200},    {"ebk", 2},  {"fs", {1, 2, 3, 4}}};
