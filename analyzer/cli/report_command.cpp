@@ -1,4 +1,6 @@
-// heapspy report TRACE… [--json] [--at peak|end|SECONDS] [--by process|thread|size|arena] [--top N]
+// heapspy report TRACE… [--json] [--at peak|end|SECONDS] [--by process|thread|site|size|arena|module] [--top N] [--tree
+// down|up]
+//   [--thread NAME] [--site REGEX] [--module NAME] [--from S] [--to S] [--size RANGE] [--sysroot DIR] …
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <regex>
 #include <system_error>
 
 #include "analyzer/cli/command.h"
@@ -17,15 +20,22 @@
 #include "analyzer/report/merged_text.h"
 #include "analyzer/report/report_json.h"
 #include "analyzer/report/report_text.h"
+#include "analyzer/trial/settings.h"
 
 namespace heapspy::cli {
 namespace {
+
+constexpr std::size_t kSitesInJson = 1000, kSitesInText = 10;  // of each figure
 
 struct Options {
   std::vector<std::string> traces;
   bool json = false;
   std::string at, by;
   std::size_t top = 0;  // 0: not given
+  std::string tree, site, size, suppressions;
+  std::vector<std::string> sysroots, extra_paths;
+  report::SiteOptions sites;
+  report::BuildOptions::SiteScope scope;
 };
 
 std::optional<double> seconds_in(const std::string& text) {
@@ -63,6 +73,8 @@ report::By by_of(const std::string& word) {
   if (word == "process") return report::By::process;
   if (word == "thread") return report::By::thread;
   if (word == "size") return report::By::size;
+  if (word == "site") return report::By::site;
+  if (word == "module") return report::By::module;
   return word == "arena" ? report::By::arena : report::By::everything;
 }
 
@@ -73,12 +85,69 @@ std::string name_of(const std::vector<std::string>& given) {
   return name;
 }
 
+bool asks_about_sites(const Options& options) {
+  const report::BuildOptions::SiteScope& scope = options.scope;
+  return !scope.thread.empty() || scope.from_s || scope.to_s || !options.size.empty() || !options.site.empty() ||
+         !options.sites.module.empty();
+}
+
+// "64KiB", "1KiB..64KiB", "1MiB..", "..32": both ends are in it.
+bool read_size_range(const std::string& text, report::BuildOptions::SiteScope& to) {
+  const std::size_t dots = text.find("..");
+  const std::string from = text.substr(0, dots), until = dots == std::string::npos ? from : text.substr(dots + 2);
+  const auto least = trial::parse_size(from), most = trial::parse_size(until);
+  if ((from.empty() && until.empty()) || (!from.empty() && !least) || (!until.empty() && !most)) return false;
+  if (least) to.least_bytes = *least;
+  if (most) to.most_bytes = *most;
+  return to.least_bytes <= to.most_bytes;
+}
+
+std::string without_trailing_slashes(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path == "/" ? "" : path;
+}
+
+report::SiteOptions site_options(const Options& options, const report::TextOptions& text) {
+  report::SiteOptions sites = options.sites;
+  for (const std::string& path : options.sysroots) sites.search.roots.push_back(without_trailing_slashes(path));
+  for (const std::string& paths : options.extra_paths)  // as PATH: several, separated by colons
+    for (std::size_t at = 0; at <= paths.size();) {
+      const std::size_t colon = std::min(paths.find(':', at), paths.size());
+      if (colon > at) sites.search.extra.push_back(without_trailing_slashes(paths.substr(at, colon - at)));
+      at = colon + 1;
+    }
+  if (!options.site.empty()) {
+    try {
+      sites.pattern.emplace(options.site, std::regex::optimize);
+    } catch (const std::regex_error&) {
+      throw Failure(
+          ExitStatus::wrong_usage,
+          fmt::format("--site: \"{}\" is no regular expression (as in grep -E, for function and file names)", options.site));
+    }
+  }
+  if (!options.suppressions.empty()) {
+    try {
+      sites.suppressions = report::Suppressions::read(options.suppressions);
+    } catch (const report::BadSuppressions& bad) {
+      throw Failure(ExitStatus::wrong_usage, fmt::format("--suppressions: {}", bad.what()));
+    }
+  }
+  sites.all = text.tree || text.by == report::By::module;
+  sites.most = options.top                   ? options.top
+               : options.json                ? kSitesInJson
+               : text.by == report::By::site ? kSitesInText
+                                             : sites.most;
+  return sites;
+}
+
 ExitStatus run_merged(const Options& options, const std::vector<std::string>& paths, const report::TextOptions& text) {
   const auto refuse = [](const char* what) {
     throw Failure(ExitStatus::wrong_usage,
                   fmt::format("{}; name one trace for that, heapspy report … --by process lists them", what));
   };
   if (text.by == report::By::arena) refuse("--by arena: arenas are of one process");
+  if (text.by == report::By::site || text.by == report::By::module || text.tree || asks_about_sites(options))
+    refuse("call stacks are looked at process by process");
   if (!options.at.empty() && options.at != "end" && options.at != "peak") refuse("--at SECONDS is about one process's time");
   report::MergeOptions merge;
   merge.at_end = options.at == "end";
@@ -106,13 +175,22 @@ ExitStatus run(const Options& options) {
   text.screen = report::screen_of_stdout();
   text.by = by_of(options.by);
   if (options.top > 0) text.top = options.top;
+  if (!options.tree.empty()) text.tree = options.tree == "up" ? report::TreeOrder::up : report::TreeOrder::down;
 
   const std::vector<std::string> paths = with_folders_opened(options.traces);
   if (paths.size() > 1) return run_merged(options, paths, text);
   if (text.by == report::By::process)
     throw Failure(ExitStatus::wrong_usage, "--by process is for several traces, or a folder of them");
+  build.sites = site_options(options, text);
+  build.scope = options.scope;
   build.progress = reading_progress(paths[0]);
-  const report::Report made = report::build_report(paths[0], build);
+  const report::Report made = [&] {
+    try {
+      return report::build_report(paths[0], build);
+    } catch (const report::NoSuchThread& none) {
+      throw Failure(ExitStatus::wrong_usage, fmt::format("--thread: {}", none.what()));
+    }
+  }();
   build.progress = {};
   if (options.json)
     fmt::print("{}", report::dump_json(report::report_json(made)));
@@ -141,13 +219,53 @@ void add_report_command(CLI::App& app, Invocation& invocation) {
           },
           ""));
   command
-      ->add_option("--by", options->by, "one table in full: thread, size or arena; of several traces process, thread or size")
+      ->add_option("--by", options->by,
+                   "one table in full: thread, site, size, arena or module; of several traces process, thread or size")
       ->type_name("WHAT")
-      ->check(one_of({"process", "thread", "size", "arena"}));
+      ->check(one_of({"process", "thread", "site", "size", "arena", "module"}));
   command->add_option("--top", options->top, "rows per table of the text")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000'000}));
-  command->footer(example("heapspy report heapspy.java.4242.*.hspy\n  heapspy report traces/ --json --at end"));
+  command->add_option("--tree", options->tree, "the call tree: down from main(), or up from who allocates")
+      ->type_name("ORDER")
+      ->check(one_of({"down", "up"}));
+  command
+      ->add_option("--thread", options->scope.thread, "sites: only blocks of the thread with this name (* for anything) or tid")
+      ->type_name("NAME");
+  command->add_option("--site", options->site, "sites: only stacks with a function or file that this regular expression finds")
+      ->type_name("REGEX");
+  command
+      ->add_option("--module", options->sites.module,
+                   "sites: only stacks through a library or program whose file name has this in it")
+      ->type_name("NAME");
+  command->add_option("--from", options->scope.from_s, "sites: only blocks allocated since then")->type_name("SECONDS");
+  command->add_option("--to", options->scope.to_s, "sites: only blocks allocated until then")->type_name("SECONDS");
+  command->add_option("--size", options->size, "sites: only blocks of this size, such as 1KiB..64KiB, 1MiB.., ..32, 4096")
+      ->type_name("RANGE")
+      ->check(CLI::Validator(
+          [options](std::string& value) {
+            if (read_size_range(value, options->scope)) return std::string();
+            return fmt::format("\"{}\" is no range of sizes; accepted are FROM..TO, FROM.., ..TO, SIZE", value);
+          },
+          ""));
+  command
+      ->add_option("--suppressions", options->suppressions, "known leaks: a file with lines leak:PATTERN, as LeakSanitizer's")
+      ->type_name("FILE");
+  command
+      ->add_option("--sysroot", options->sysroots,
+                   "a copy of the recorded machine's file tree: programs and libraries are looked for there")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--extra-paths", options->extra_paths,
+                   "folders with programs, libraries and debug files (by name or build-id), separated by colons")
+      ->type_name("DIRS")
+      ->allow_extra_args(false);
+  command->add_flag("--debuginfod", options->sites.search.debuginfod,
+                    "ask the servers in $DEBUGINFOD_URLS for debug information");
+  command->footer(
+      example("heapspy report heapspy.java.4242.*.hspy\n  heapspy report traces/ --json --at end\n  heapspy report t.hspy --by "
+              "site\n  heapspy report t.hspy --tree up --module libz --from 10"));
   command->callback([options, &invocation] { invocation.status = run(*options); });
 }
 

@@ -18,6 +18,7 @@ struct PlugFacts {
   std::string thread;             // that allocated it
   std::optional<double> age_s;
   std::uint64_t free_below_bytes = 0;  // resident free bytes under it in its heap
+  std::string site{};                  // that allocated it, as SiteFacts::where; "" not known
 };
 
 struct ArenaFacts {
@@ -56,6 +57,18 @@ struct PinnerFacts {
   std::uint64_t blocks = 0;  // of it that pin anything
 };
 
+// A call stack that a verdict may name.
+struct SiteFacts {
+  std::string where;  // its frame that tells most: "fill (src/shop.cpp:20)"
+  std::uint64_t allocations = 0;
+  std::uint64_t pinned_bytes = 0, pinning_blocks = 0;  // at the moment
+  std::uint64_t end_live_bytes = 0, end_live_blocks = 0;
+  std::vector<std::uint64_t> survivors;  // of those, by when they were allocated: the run in equal parts, oldest first
+  std::uint64_t reallocations = 0;
+  std::uint64_t copied_bytes = 0, moved_bytes = 0, final_bytes = 0, largest_bytes = 0;  // as SiteReport
+  bool suppressed = false;                                                              // as a leak
+};
+
 struct Facts {
   // The moment.
   std::string moment;  // "at the end", "at the peak of RSS", "at 3.0 s"
@@ -85,6 +98,9 @@ struct Facts {
   bool estimated = false;            // live and allocated bytes are estimates from samples
   std::vector<PointFacts> timeline;  // by time
   std::vector<SizeFacts> sizes_at_end;
+  // Those with the largest figures of any kind; empty where no call stacks were recorded.
+  std::vector<SiteFacts> sites;
+  std::uint64_t suppressed_growth_bytes = 0;  // live at the end, not from the start of the run, of suppressed sites
 };
 
 // What is smaller than this share of RSS changes no decision: no verdict is made of it.

@@ -17,6 +17,21 @@ constexpr double kStraight = 0.9;           // r squared of the line
 constexpr double kEndOfPeak = 0.9;          // the end holds nearly the most that was ever live
 constexpr double kGrowthOfEnd = 0.25;       // the growth is a good part of what is live
 constexpr double kAllocatedOfGrowth = 4.0;  // the program allocates, and so frees, several times what it keeps
+constexpr std::size_t kSitesShown = 3;
+constexpr double kShareShown = 0.05;  // of the growth: a site with less is not named
+constexpr double kSteadyParts = 0.7;  // a site leaks if blocks of so many parts of the run, the first and last apart, are left
+
+// What is left of the blocks that a site allocated after the first part of the run, if some of most parts is; else 0.
+std::uint64_t leaked(const SiteFacts& site) {
+  if (site.suppressed || site.survivors.size() < 3) return 0;
+  std::uint64_t bytes = 0;
+  std::size_t parts = 0;
+  for (std::size_t i = 1; i < site.survivors.size(); i++) {
+    bytes += site.survivors[i];
+    parts += i + 1 < site.survivors.size() && site.survivors[i] > 0;
+  }
+  return static_cast<double>(parts) >= kSteadyParts * static_cast<double>(site.survivors.size() - 2) ? bytes : 0;
+}
 
 struct Line {
   double slope = 0, r_squared = 0;
@@ -53,7 +68,8 @@ std::optional<Finding> leak(const Facts& facts) {
   if (points.size() < kPoints || points.back().time_s <= points.front().time_s) return std::nullopt;
   const std::uint64_t first = points.front().live_bytes, end = facts.end_live_bytes;
   if (end <= first) return std::nullopt;
-  const std::uint64_t growth = end - first;
+  if (end - first <= facts.suppressed_growth_bytes) return std::nullopt;
+  const std::uint64_t growth = end - first - facts.suppressed_growth_bytes;
   const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
   const Line line = fit(points);
   if (!worth(facts, growth) || line.slope <= 0 || line.r_squared < kStraight) return std::nullopt;
@@ -86,6 +102,28 @@ std::optional<Finding> leak(const Facts& facts) {
                                                      {"size_to", largest->to},
                                                      {"size_live_blocks", largest->live_blocks},
                                                      {"size_live_bytes", largest->live_bytes}});
+  }
+  std::vector<const SiteFacts*> sites;
+  for (const SiteFacts& site : facts.sites)
+    if (real(leaked(site)) >= kShareShown * real(growth) && leaked(site) > 0) sites.push_back(&site);
+  std::stable_sort(sites.begin(), sites.end(), [](const SiteFacts* a, const SiteFacts* b) { return leaked(*a) > leaked(*b); });
+  if (sites.size() > kSitesShown) sites.resize(kSitesShown);
+  std::vector<std::string> places;
+  for (const SiteFacts* site : sites) {
+    // The youngest may be work at hand: they are said apart.
+    finding.text += fmt::format("{} {} ({} in {} never freed; {} of it from the last {} of the run)",
+                                places.empty() ? " Allocated at" : ",", site->where, bytes_text(site->end_live_bytes),
+                                plural_text(site->end_live_blocks, "block", "blocks"), bytes_text(site->survivors.back()),
+                                percent_text(1, site->survivors.size()));
+    places.push_back(site->where);
+  }
+  if (!places.empty()) {
+    finding.text += ".";
+    finding.evidence.emplace_back("sites", places);
+  }
+  if (facts.suppressed_growth_bytes) {
+    finding.text += fmt::format(" ({} of suppressed sites are not counted.)", bytes_text(facts.suppressed_growth_bytes));
+    finding.evidence.emplace_back("suppressed_growth_bytes", facts.suppressed_growth_bytes);
   }
   if (facts.estimated) finding.text += " (All of this is estimated from samples.)";
   finding.text += " No allocator setting helps.";

@@ -1,6 +1,8 @@
 // Free bytes on pages that also hold a live block: no trim returns them, so the blocks' owners are named.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "analyzer/findings/quantity.h"
 #include "analyzer/findings/verdicts.h"
 
@@ -8,6 +10,7 @@ namespace heapspy::findings {
 namespace {
 
 constexpr std::size_t kThreadsShown = 3;
+constexpr std::size_t kSitesShown = 3;
 // "In the main heap": at least this share of the pinned bytes lies there, so that arenas are not the disease.
 constexpr double kMainShare = 0.8;
 
@@ -44,6 +47,18 @@ std::optional<Finding> pinned(const Facts& facts) {
     names.push_back(each.thread);
   }
   if (!names.empty()) finding.text += " Pinned by blocks of" + by + ".";
+  std::vector<SiteFacts> sites = facts.sites;
+  std::stable_sort(sites.begin(), sites.end(),
+                   [](const SiteFacts& a, const SiteFacts& b) { return a.pinned_bytes > b.pinned_bytes; });
+  std::vector<std::string> places;
+  std::string from;
+  for (const SiteFacts& site : sites) {
+    if (places.size() == kSitesShown || site.pinned_bytes == 0) break;
+    from += fmt::format("{} {} ({} by {})", places.empty() ? "" : ",", site.where, bytes_text(site.pinned_bytes),
+                        plural_text(site.pinning_blocks, "block", "blocks"));
+    places.push_back(site.where);
+  }
+  if (!places.empty()) finding.text += " They were allocated at" + from + ".";
   finding.to_try =
       "another allocator, or keep long-lived blocks apart from short ones; measure: heapspy compare --with "
       "default,jemalloc,tcmalloc -- CMD";
@@ -52,6 +67,7 @@ std::optional<Finding> pinned(const Facts& facts) {
                       {"pinning_blocks", blocks},
                       {"live_bytes", live},
                       {"threads", names}};
+  if (!places.empty()) finding.evidence.emplace_back("sites", places);
   return finding;
 }
 

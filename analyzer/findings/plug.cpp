@@ -19,6 +19,7 @@ std::optional<Finding> plug(const Facts& facts) {
   finding.severity = severity_of(facts, bytes);
   finding.bytes = bytes;
   std::string whose = block.thread.empty() ? "" : "thread " + block.thread;
+  if (!block.site.empty()) whose += (whose.empty() ? "" : ", ") + ("allocated at " + block.site);
   if (block.age_s) whose += (whose.empty() ? "" : ", ") + seconds_text(*block.age_s) + " old";
   finding.text = fmt::format(
       "One live block of {} at 0x{:x}{} is the plug of {}: none of the {} of free memory under it can leave by shrinking the "
@@ -38,6 +39,7 @@ std::optional<Finding> plug(const Facts& facts) {
                       {"trimmable_bytes", bytes},
                       {"arena_live_blocks", arena->live_blocks},
                       {"arena_live_bytes", arena->live_bytes}};
+  if (!block.site.empty()) finding.evidence.emplace_back("site", block.site);
   if (block.age_s) finding.evidence.emplace_back("age_s", *block.age_s);
   return finding;
 }

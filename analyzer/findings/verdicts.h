@@ -21,13 +21,15 @@ std::optional<Finding> pinned(const Facts&);
 std::optional<Finding> secondary_tops(const Facts&);
 // Live bytes grow steadily to the end of the run.
 std::optional<Finding> leak(const Facts&);
+// A buffer grows by small steps through realloc, and is carried over again and again.
+std::optional<Finding> realloc_growth(const Facts&);
 // Most of RSS is not the allocator's.
 std::optional<Finding> not_malloc(const Facts&);
 // So many mappings that page tables and scans of them cost.
 std::optional<Finding> many_mappings(const Facts&);
 
 inline constexpr std::optional<Finding> (*kVerdicts[])(const Facts&) = {
-    plug, retained, arena_growth, pinned, secondary_tops, leak, not_malloc, many_mappings,
+    plug, retained, arena_growth, pinned, secondary_tops, leak, realloc_growth, not_malloc, many_mappings,
 };
 
 // All that apply, most bytes first.

@@ -1,6 +1,7 @@
 #include "analyzer/report/build.h"
 
 #include <fmt/core.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <charconv>
@@ -11,6 +12,7 @@
 #include "analyzer/findings/verdicts.h"
 #include "analyzer/ledger/rss_ledger.h"
 #include "analyzer/report/moment_text.h"
+#include "analyzer/report/site_facts.h"
 
 namespace heapspy::report {
 namespace {
@@ -40,6 +42,16 @@ std::string clock_word(format::Clock clock) {
     case format::Clock::event: return "event";
   }
   return fmt::format("unknown ({})", static_cast<std::uint32_t>(clock));
+}
+
+std::string stacks_word(format::Stacks stacks) {
+  switch (stacks) {
+    case format::Stacks::none: return "none";
+    case format::Stacks::frame_pointers: return "fp";
+    case format::Stacks::dwarf: return "dwarf";
+    case format::Stacks::libunwind: return "libunwind";
+  }
+  return fmt::format("unknown ({})", static_cast<std::uint32_t>(stacks));
 }
 
 std::optional<std::string> stop_text(const format::FileHeader& header) {
@@ -183,6 +195,8 @@ TraceReport trace_report(const Reader& reader, const Figures& figures) {
   if (reader.header().mode == format::Mode::sample)
     trace.sample = SampleReport{reader.header().sample_bytes, reader.header().sampling_lost};
   trace.pauses = pauses_of(figures, reader.clock());
+  trace.stacks = stacks_word(reader.header().stacks);
+  trace.stacks_lost = reader.header().stacks_lost;
   return trace;
 }
 
@@ -369,7 +383,7 @@ findings::Facts facts_of(const Report& report, const Figures& figures, const Mom
     for (const trace::ThreadId thread : from.threads) arena.threads.push_back(thread_name(thread));
     if (from.plug && from.plug->block.known) {
       const trace::Block& block = from.plug->block;
-      arena.plug = {block.address, block.size, thread_name(block.thread), std::nullopt, from.plug->free_below_bytes};
+      arena.plug = {block.address, block.size, thread_name(block.thread), std::nullopt, from.plug->free_below_bytes, ""};
       if (moment.tick >= block.born)
         arena.plug->age_s = reader.clock().seconds(moment.tick) - reader.clock().seconds(block.born);
     }
@@ -426,6 +440,49 @@ ThreadReport* find_thread(Report& report, std::uint32_t id) { return const_cast<
 
 }  // namespace
 
+namespace {
+
+// Names are in the stream, so they take a pass of their own.
+std::vector<trace::ThreadId> threads_called(const Reader& reader, const std::string& wanted) {
+  std::vector<trace::ThreadId> threads;
+  for (const trace::ThreadStream& stream : reader.threads())
+    if (std::to_string(stream.tid) == wanted) threads.push_back(stream.id);
+  if (!threads.empty()) return threads;
+  model::ThreadStats stats;
+  trace::Timeline(reader, {&stats}).run();
+  std::string known;
+  for (const model::ThreadFigures& thread : stats.figures()) {
+    if (::fnmatch(wanted.c_str(), thread.name.c_str(), 0) == 0) threads.push_back(thread.id);
+    if (known.size() < 200) known += (known.empty() ? "" : ", ") + thread.name;
+  }
+  if (threads.empty()) throw NoSuchThread(fmt::format("no thread is called \"{}\"; there are {}", wanted, known));
+  return threads;
+}
+
+// "blocks of thread main of 1.0 KiB and more, allocated from 1.0 s to 2.0 s"
+std::string scope_text(const BuildOptions::SiteScope& scope) {
+  std::string text;
+  if (!scope.thread.empty()) text += " of thread " + scope.thread;
+  if (scope.least_bytes) text += fmt::format(" of {} and more", findings::bytes_text(scope.least_bytes));
+  if (scope.most_bytes != ~std::uint64_t{0}) text += fmt::format(" of up to {}", findings::bytes_text(scope.most_bytes));
+  if (scope.from_s || scope.to_s) text += ", allocated";
+  if (scope.from_s) text += " from " + findings::seconds_text(*scope.from_s);
+  if (scope.to_s) text += " to " + findings::seconds_text(*scope.to_s);
+  return text.empty() ? text : "blocks" + text;
+}
+
+model::SiteFilter filter_of(const Reader& reader, const BuildOptions::SiteScope& scope) {
+  model::SiteFilter filter;
+  if (!scope.thread.empty()) filter.threads = threads_called(reader, scope.thread);
+  if (scope.from_s) filter.from = reader.clock().ticks(*scope.from_s);
+  if (scope.to_s) filter.to = reader.clock().ticks(*scope.to_s);
+  filter.least_bytes = scope.least_bytes;
+  filter.most_bytes = scope.most_bytes;
+  return filter;
+}
+
+}  // namespace
+
 Report build_report(const Reader& reader, const Figures& figures, const BuildOptions& options) {
   Report report;
   report.process = process_report(reader, figures);
@@ -466,7 +523,16 @@ Report build_report(const Reader& reader, const Figures& figures, const BuildOpt
     report.rss_at_end = rss_report(*end, reader.path());
     leave_out_unknown(report.end_at, report.arenas_at_end, figures, end->tick);
   }
-  const auto judged = [&](const Moment& moment) { return findings::judge(facts_of(report, figures, moment, reader)); };
+  std::optional<SiteBook> book;
+  if (!figures.sites.empty()) {
+    book.emplace(reader, options.sites.search);
+    add_sites(report, *book, figures, at, end, sites_of_facts(figures, {at, peak, end}), options.sites);
+  }
+  const auto judged = [&](const Moment& moment) {
+    findings::Facts facts = facts_of(report, figures, moment, reader);
+    if (book) add_sites(facts, report, figures, moment, *book, options.sites.suppressions);
+    return findings::judge(facts);
+  };
   // A program may hold to the end what it freed after its peak, or give everything back before its end: both are told.
   if (!options.verdicts_at_moment && peak && end)
     report.findings = findings::larger_of(judged(*peak), judged(*end));
@@ -480,8 +546,11 @@ Report build_report(const std::string& path, const BuildOptions& options) {
   const Reader reader(path);
   model::ModelOptions wanted;
   wanted.at_seconds = options.at_seconds;
+  wanted.sites = filter_of(reader, options.scope);
   wanted.progress = options.progress;
-  return build_report(reader, model::build_figures(reader, wanted), options);
+  Report report = build_report(reader, model::build_figures(reader, wanted), options);
+  report.site_scope = scope_text(options.scope);
+  return report;
 }
 
 }  // namespace heapspy::report

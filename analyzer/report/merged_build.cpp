@@ -155,6 +155,7 @@ class Builder {
     BuildOptions build;
     build.at = options_.at_end ? BuildOptions::At::end : BuildOptions::At::peak;
     build.verdicts_at_moment = options_.at_end;
+    build.sites.most = 0;  // stacks of several processes are not summed
     take(build_report(reader, figures, build), figures, number, parent_pid);
     if (options_.progress) options_.progress(static_cast<double>(merged_.processes.size()) / static_cast<double>(done_.size()));
   } catch (const trace::Unreadable& reason) {

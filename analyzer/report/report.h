@@ -65,6 +65,8 @@ struct TraceReport {
   std::optional<RingReport> ring{};      // mode ring
   std::optional<SampleReport> sample{};  // mode sample
   std::vector<PauseReport> pauses{};     // by time
+  std::string stacks = "none";           // how call stacks were taken: "fp", "dwarf", "libunwind"
+  std::uint64_t stacks_lost = 0;         // that were not kept
 };
 
 struct ProcessReport {
@@ -158,6 +160,49 @@ struct RssReport {
   std::vector<std::string> notes;  // why something is in `other` and not in a part of its own
 };
 
+// A place in a call stack; of functions that were inlined into each other one for each.
+struct FrameReport {
+  std::string function;  // "" not known
+  std::string file;      // "" not known
+  Count line;
+  std::string module;        // path; "" code that was made at run time
+  std::uint64_t offset = 0;  // in the module's ELF file; without module, in the process
+  bool inlined = false;      // into the next one
+};
+
+// A call stack. Figures of the whole trace unless they say otherwise; estimates in mode sample.
+struct SiteReport {
+  std::uint32_t id = 0;             // in this trace; 0: blocks whose stack is not known
+  std::vector<FrameReport> frames;  // innermost first
+  std::string stack_end;            // why there are no more: "whole", "depth", "no rule", "bad stack", "unknown"
+  std::uint64_t allocations = 0, bytes = 0, reallocations = 0;
+  Bytes live_bytes;  // at the moment
+  Count live_blocks;
+  Bytes peak_bytes;  // when the program's live bytes were highest
+  Count peak_blocks;
+  std::uint64_t most_bytes = 0, most_blocks = 0;  // when its own were
+  Count temporary;
+  Bytes pinned_bytes;  // at the moment
+  std::vector<std::uint32_t> threads;
+  Bytes end_live_bytes;
+  Count end_live_blocks;
+  std::vector<std::uint64_t> survivors;  // live bytes at the end by when they were allocated: the run in equal parts
+  std::uint64_t ended_blocks = 0;
+  Seconds mean_lifetime_s;  // of those
+  double lifetimes_s = 0;   // sum over all its blocks, up to the end
+  // By reallocations: what they had to carry over at most, of that where the block moved; sizes they ended at, the largest.
+  std::uint64_t copied_bytes = 0, moved_bytes = 0, final_bytes = 0, largest_bytes = 0;
+  bool suppressed = false;  // as a leak
+};
+
+// A library or program whose code stands in call stacks.
+struct ModuleReport {
+  std::string path;
+  std::string build_id;  // hexadecimal; "" none
+  std::string state;     // "found", "changed" (another build lies there now), "missing"
+  bool debug_info = false, symbols = false;
+};
+
 // Where the figures of `arenas` and `rss` are taken.
 struct MomentReport {
   Seconds time_s;
@@ -195,8 +240,13 @@ struct Report {
   std::vector<ArenaReport> arenas_at_end;
   RssReport rss_at_end;
   std::vector<PointReport> timeline;
-  std::vector<MarkReport> marks;            // by time
-  std::uint64_t marks_left_out = 0;         // further marks of the program's
+  std::vector<MarkReport> marks;     // by time
+  std::uint64_t marks_left_out = 0;  // further marks of the program's
+  std::vector<SiteReport> sites;     // most live bytes first; those with the largest figures
+  std::uint64_t sites_left_out = 0;
+  std::string site_scope;                   // which blocks alone count for sites; "" all
+  std::vector<ModuleReport> modules;        // of the frames of `sites`
+  Bytes suppressed_bytes;                   // live at the end, of sites that are suppressed as leaks; nullopt: none are
   std::vector<findings::Finding> findings;  // most bytes first
 };
 

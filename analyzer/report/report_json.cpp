@@ -35,9 +35,12 @@ Json trace_json(const TraceReport& trace) {
           {"stop", maybe(trace.stop)},
           {"ring", ring_json(trace.ring)},
           {"sample", sample_json(trace.sample)},
-          {"pauses", list_json(trace.pauses, [](const PauseReport& pause) -> Json {
-             return {{"from_s", pause.from_s}, {"to_s", maybe(pause.to_s)}};
-           })}};
+          {"pauses", list_json(trace.pauses,
+                               [](const PauseReport& pause) -> Json {
+                                 return {{"from_s", pause.from_s}, {"to_s", maybe(pause.to_s)}};
+                               })},
+          {"stacks", trace.stacks},
+          {"stacks_lost", trace.stacks_lost}};
 }
 
 Json process_json(const ProcessReport& process) {
@@ -197,6 +200,42 @@ Json finding_json(const findings::Finding& finding) {
           {"to_try", maybe(finding.to_try)}};
 }
 
+namespace {
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+Json frame_json(const FrameReport& frame) {
+  return {{"function", text_or_null(frame.function)}, {"file", text_or_null(frame.file)}, {"line", maybe(frame.line)},
+          {"module", text_or_null(frame.module)},     {"offset", frame.offset},           {"inlined", frame.inlined}};
+}
+
+Json site_json(const SiteReport& site) {
+  return {{"id", site.id},
+          {"frames", list_json(site.frames, frame_json)},
+          {"allocations", site.allocations},
+          {"bytes", site.bytes},
+          {"live_bytes", maybe(site.live_bytes)},
+          {"live_blocks", maybe(site.live_blocks)},
+          {"peak_bytes", maybe(site.peak_bytes)},
+          {"temporary", maybe(site.temporary)},
+          {"pinned_bytes", maybe(site.pinned_bytes)},
+          {"threads", site.threads},
+          {"reallocations", site.reallocations},
+          {"copied_bytes", site.copied_bytes},
+          {"moved_bytes", site.moved_bytes},
+          {"final_bytes", site.final_bytes},
+          {"largest_bytes", site.largest_bytes},
+          {"ended_blocks", site.ended_blocks},
+          {"mean_lifetime_s", maybe(site.mean_lifetime_s)},
+          {"end_live_bytes", maybe(site.end_live_bytes)},
+          {"end_live_blocks", maybe(site.end_live_blocks)},
+          {"survivors", site.survivors},
+          {"stack_end", site.stack_end},
+          {"suppressed", site.suppressed}};
+}
+
+}  // namespace
+
 Json report_json(const Report& report) {
   Json json;
   json["schema"] = "heapspy.report/1";
@@ -221,7 +260,16 @@ Json report_json(const Report& report) {
   });
   json["marks_left_out"] = report.marks_left_out;
   json["recorder"] = recorder_json(report.rss);
-  json["sites"] = Json::array();  // no call stacks are recorded yet
+  json["sites"] = list_json(report.sites, site_json);
+  json["sites_left_out"] = report.sites_left_out;
+  json["modules"] = list_json(report.modules, [](const ModuleReport& module) -> Json {
+    return {{"path", module.path},
+            {"build_id", module.build_id},
+            {"state", module.state},
+            {"debug_info", module.debug_info},
+            {"symbols", module.symbols}};
+  });
+  json["suppressed_bytes"] = maybe(report.suppressed_bytes);
   json["findings"] = list_json(report.findings, finding_json);
   json["end"] = {{"at", moment_json(report.end_at)},
                  {"arenas", list_json(report.arenas_at_end, arena_json)},

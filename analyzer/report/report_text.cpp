@@ -13,6 +13,8 @@ namespace {
 constexpr std::size_t kRows = 8;    // per table, so that the whole is about a page
 constexpr std::size_t kBeside = 4;  // spaces between two tables beside each other
 constexpr std::size_t kTimeRows = 6;
+constexpr std::size_t kSites = 10;
+constexpr std::size_t kSitesOfAll = 5;
 
 void append(Lines& lines, const Lines& more, bool gap = true) {
   if (more.empty()) return;
@@ -47,8 +49,14 @@ std::vector<std::string> report_text(const Report& report, const TextOptions& op
   append(lines, loss_lines(report), false);
   append(lines, order_lines(report), false);
   lines.push_back(allocator_line(report));
+  if (options.tree) {
+    append(lines, tree_lines(report, screen, *options.tree));
+    return lines;
+  }
   switch (options.by) {
     case By::thread: append(lines, thread_lines(report, screen, rows)); return lines;
+    case By::site: append(lines, site_lines(report, screen, options.top.value_or(kSites), true)); return lines;
+    case By::module: append(lines, module_table_lines(report, screen, rows)); return lines;
     case By::arena: append(lines, arena_lines(report, screen, rows, true)); return lines;
     case By::size:
       append(lines, with_heading(size_lines(report, screen, rows), screen));
@@ -58,6 +66,7 @@ std::vector<std::string> report_text(const Report& report, const TextOptions& op
   }
   append(lines, ledger_lines(report, screen));
   append(lines, findings_lines(report, screen));
+  append(lines, site_lines(report, screen, options.top.value_or(kSitesOfAll), false));
   append(lines, thread_lines(report, screen, rows));
   append(lines, arena_lines(report, screen, rows, false), true);
   append(lines, with_heading(sizes_and_lifetimes(report, screen, rows), screen));

@@ -7,15 +7,17 @@
 
 #include "analyzer/report/report.h"
 #include "analyzer/report/screen.h"
+#include "analyzer/report/site_tree.h"
 
 namespace heapspy::report {
 
-enum class By { everything, process, thread, size, arena };  // process: of merged_text
+enum class By { everything, process, thread, size, arena, site, module };  // process: of merged_text
 
 struct TextOptions {
   Screen screen;
   By by = By::everything;          // else: the head of the report and that one table, in full
-  std::optional<std::size_t> top;  // rows per table; by default 8, with `by` all
+  std::optional<std::size_t> top;  // rows per table; by default 8, with `by` all (sites: 10)
+  std::optional<TreeOrder> tree{};   // instead: the call tree
 };
 
 // Lines without newlines.

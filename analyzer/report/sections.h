@@ -6,6 +6,7 @@
 
 #include "analyzer/report/report.h"
 #include "analyzer/report/screen.h"
+#include "analyzer/report/site_tree.h"
 
 namespace heapspy::report {
 
@@ -25,6 +26,12 @@ Lines ledger_lines(const Report&, const Screen&);
 // findings_text.cpp
 Lines findings_lines(const Report&, const Screen&);
 std::string finding_headline(const findings::Finding&);  // "Retained, 374.9 MiB"
+
+// sites_text.cpp
+Lines site_lines(const Report&, const Screen&, std::size_t top, bool in_full);
+Lines module_table_lines(const Report&, const Screen&, std::size_t top);
+// site_tree.cpp
+Lines tree_lines(const Report&, const Screen&, TreeOrder);
 
 // threads_text.cpp
 Lines thread_lines(const Report&, const Screen&, std::size_t top);

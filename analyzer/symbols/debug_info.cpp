@@ -249,7 +249,13 @@ class Reading {
         continue;
       const char* name = dwarf_diename(&child);
       if (!name && tag == DW_TAG_subprogram) continue;  // a body of what is declared elsewhere
-      name_scopes(&child, prefix + (name ? name : "(anonymous namespace)") + "::", depth + 1);
+      name_scopes(&child,
+                  prefix +
+                      (name                      ? name
+                       : tag == DW_TAG_namespace ? "(anonymous namespace)"
+                                                 : "{unnamed}") +
+                      "::",
+                  depth + 1);
     } while (dwarf_siblingof(&child, &child) == 0);
   }
 

@@ -1,0 +1,165 @@
+#include "analyzer/report/site_frames.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "analyzer/report/printable.h"
+
+namespace heapspy::report {
+namespace {
+
+constexpr std::size_t kLongArguments = 24;  // columns of template arguments that are shown
+constexpr std::size_t kShortPath = 40;      // paths up to this length are shown whole
+constexpr std::size_t kPathParts = 3;
+
+std::string_view last_part(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+// How long the name of an operator is that begins at `at`, after "operator": its signs are no brackets. 0: none does.
+std::size_t operator_signs(std::string_view name, std::size_t at) {
+  constexpr std::string_view kOperators[] = {
+      "<=>", "<<=", ">>=", "->*", "()", "[]", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||",
+      "++",  "--",  "+=",  "-=",  "*=", "/=", "%=", "&=", "|=", "^=", "->", "<",  ">"};
+  for (const std::string_view each : kOperators)
+    if (name.substr(at).starts_with(each)) return each.size();
+  return 0;
+}
+
+// Calls visit(i, is_sign) for the characters of a C++ name that stand outside of <> and (), and for "(" and "<" that open one;
+// `is_sign`: of an operator's name. False ends it.
+template <typename Visit>
+void for_each_outside(std::string_view name, Visit visit) {
+  constexpr std::string_view kOperator = "operator";
+  int depth = 0;
+  for (std::size_t i = 0; i < name.size(); i++) {
+    if (name[i] == 'o' && name.substr(i).starts_with(kOperator)) {
+      const std::size_t end = i + kOperator.size() + operator_signs(name, i + kOperator.size());
+      for (; i < end; i++)
+        if (depth == 0 && !visit(i, true)) return;
+      i--;
+      continue;
+    }
+    const char c = name[i];
+    if (c == '<' || c == '(' || c == '{') {
+      if (depth == 0 && !visit(i, false)) return;
+      depth++;
+    } else if (c == '>' || c == ')' || c == '}') {
+      depth = std::max(depth - 1, 0);
+    } else if (depth == 0 && !visit(i, false)) {
+      return;
+    }
+  }
+}
+
+// "void ns::f<int>(long) const" → "ns::f<int>".
+std::string_view qualified_name(std::string_view function) {
+  constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  std::size_t end = function.size(), begin = 0;
+  for_each_outside(function, [&](std::size_t i, bool is_sign) {
+    if (is_sign) return true;
+    if (function[i] == '(' && i > 0 && !function.substr(i).starts_with(kAnonymous)) {
+      end = i;
+      return false;
+    }
+    const bool of_operator = function.substr(0, i).ends_with("operator");  // operator new, operator bool
+    if (function[i] == ' ' && !of_operator && !function.substr(i).starts_with(" <")) begin = i + 1;
+    return true;
+  });
+  return begin < end ? function.substr(begin, end - begin) : function;
+}
+
+bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool allocates(std::string_view name) {
+  if (name.starts_with("operator new") || name.starts_with("operator delete")) return true;
+  while (name.starts_with("_")) name.remove_prefix(1);
+  for (const std::string_view prefix : {"x", "g_", "je_", "mi_", "tc_", "libc_", "PyMem_", "PyObject_", "rust_", "rdl_"}) {
+    if (!name.starts_with(prefix)) continue;
+    const std::string_view rest = name.substr(prefix.size());
+    for (const std::string_view call : {"malloc", "calloc", "realloc", "alloc", "memdup", "strdup", "new", "Malloc", "Calloc",
+                                        "Realloc", "RawMalloc", "RawCalloc", "RawRealloc", "memalign"})
+      if (rest.starts_with(call)) return true;
+  }
+  return is_one_of(name, {"malloc", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc", "posix_memalign",
+                          "valloc", "pvalloc", "strdup", "strndup", "asprintf", "vasprintf", "getline", "getdelim"});
+}
+
+bool is_standard(std::string_view name) {
+  while (name.starts_with("<")) name.remove_prefix(1);  // Rust: <alloc::vec::Vec<T> as …>::push
+  for (const std::string_view scope : {"std::", "__gnu_cxx::", "alloc::", "core::", "hashbrown::", "__rustc::"})
+    if (name.starts_with(scope)) return true;
+  return false;
+}
+
+}  // namespace
+
+bool is_plumbing(const FrameReport& frame) {
+  const std::string_view module = last_part(frame.module);
+  for (const std::string_view library : {"libc.so", "libc-", "libstdc++.so", "libc++.so", "ld-linux", "libheapspy", "libgcc_s"})
+    if (module.starts_with(library)) return true;
+  if (frame.function.empty()) return false;
+  const std::string_view name = qualified_name(frame.function);
+  return allocates(name) || is_standard(name) ||
+         is_one_of(name, {"_start", "__libc_start_main", "start_thread", "clone", "clone3"});
+}
+
+std::size_t telling_frame(const std::vector<FrameReport>& frames) {
+  const auto found = std::find_if_not(frames.begin(), frames.end(), is_plumbing);
+  return found == frames.end() ? 0 : static_cast<std::size_t>(found - frames.begin());
+}
+
+std::string short_function(const std::string& function) {
+  const std::string_view name = qualified_name(function);
+  std::string text;
+  std::size_t from = 0;  // what is not in `text` yet
+  const auto take_until = [&](std::size_t at) {
+    const std::string_view arguments = name.substr(from, at - from);
+    text += from > 0 && arguments.size() > kLongArguments && arguments.starts_with('<') && arguments.ends_with('>') ? "<…>"
+                                                                                                                    : arguments;
+    from = at;
+  };
+  bool within = false;
+  for_each_outside(name, [&](std::size_t i, bool is_sign) {
+    if (within) take_until(i);
+    within = !is_sign && name[i] == '<';
+    if (within) {
+      text += name.substr(from, i - from);
+      from = i;
+    } else {
+      text += name.substr(from, i + 1 - from);
+      from = i + 1;
+    }
+    return true;
+  });
+  take_until(name.size());
+  for (std::size_t at; (at = text.find("[abi:")) != std::string::npos && text.find(']', at) != std::string::npos;)
+    text.erase(at, text.find(']', at) + 1 - at);
+  return text;
+}
+
+std::string short_path(const std::string& path) {
+  std::size_t begin = path.size();
+  if (path.size() <= kShortPath) return path;
+  for (std::size_t parts = 0; parts < kPathParts && begin > 0; parts++) {
+    begin = path.rfind('/', begin - 1);
+    if (begin == std::string::npos || begin == 0) return path;
+  }
+  return path.substr(begin + 1);
+}
+
+std::string place_text(const FrameReport& frame) {
+  if (!frame.file.empty())
+    return frame.line ? fmt::format("{}:{}", short_path(frame.file), *frame.line) : short_path(frame.file);
+  if (frame.module.empty()) return fmt::format("0x{:x}", frame.offset);
+  return fmt::format("{}+0x{:x}", last_part(frame.module), frame.offset);
+}
+
+std::string frame_text(const FrameReport& frame) {
+  const std::string place = place_text(frame);
+  return printable(frame.function.empty() ? place : short_function(frame.function) + " at " + place);
+}
+
+}  // namespace heapspy::report
