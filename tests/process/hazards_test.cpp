@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/trace/reader.h"
+#include "tests/process/memory_cgroup.h"
 #include "tests/process/recording.h"
 
 namespace heapspy::test {
@@ -128,32 +129,18 @@ TEST(ManyProcesses, OneAfterAnotherEachLeaveOneTraceAndTheLastCostsWhatTheFirstD
 // ---- 28: what it costs in a container
 
 TEST(ContainerLimit, Of32MiBAboveTheProgramsOwnPeakIsEnoughFor300BusyThreads) {
-  namespace fs = std::filesystem;
-  const fs::path version_1 = "/sys/fs/cgroup/memory", version_2 = "/sys/fs/cgroup";
-  const bool first = fs::exists(version_1 / "memory.limit_in_bytes");
-  const fs::path group = (first ? version_1 : version_2) / ("heapspy-test-" + std::to_string(getpid()));
-  std::error_code error;
-  if (!fs::create_directory(group, error)) GTEST_SKIP() << "no cgroup can be made here";
-  const auto join = [&] { std::ofstream(group / "cgroup.procs") << getpid() << std::flush; };
-  const char* peak_file = first ? "memory.max_usage_in_bytes" : "memory.peak";
-  const char* limit_file = first ? "memory.limit_in_bytes" : "memory.max";
+  const MemoryCgroup group;
+  if (!group.made()) GTEST_SKIP() << "no cgroup can be made here";
+  const auto join = [&] { group.join(); };
   const std::vector<std::string> command = {victim("many_threads"), "4000"};
   Recording plain({.command = command, .recorded = false, .before_exec = join});
   EXPECT_EQ(plain.finish().exit_status, 0);
-  std::uint64_t peak = 0;
-  std::ifstream(group / peak_file) >> peak;
-  if (peak == 0) {
-    fs::remove(group, error);
-    GTEST_SKIP() << "the kernel tells no peak of a cgroup";
-  }
-  {
-    std::ofstream limit(group / limit_file);
-    limit << peak + (32u << 20) << std::flush;
-  }
+  const std::uint64_t peak = group.peak_bytes();
+  if (peak == 0) GTEST_SKIP() << "the kernel tells no peak of a cgroup";
+  ASSERT_TRUE(group.limit(peak + (32u << 20)));
   Recording recorded({.command = command, .before_exec = join});
   EXPECT_EQ(recorded.finish().exit_status, 0) << recorded.finish();
   expect_whole(recorded.report());
-  fs::remove(group, error);
 }
 
 // ---- 30: names

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "tests/process/memory_cgroup.h"
 #include "tests/process/recording.h"
 
 namespace heapspy::test {
@@ -119,6 +120,17 @@ TEST(Trigger, RssFreezesACopyOnceWhileItStaysAbove) {
   EXPECT_EQ(copy.trace.ring->frozen_by, "rss");
   ASSERT_TRUE(copy.rss.total_bytes.has_value());
   EXPECT_GE(*copy.rss.total_bytes, 48 * kMiB);
+}
+
+TEST(Trigger, CgroupFreezesACopyWhenItIsNearlyFull) {
+  const MemoryCgroup group;
+  if (!group.made() || !group.limit(96 * kMiB)) GTEST_SKIP() << "no cgroup can be made here";
+  Launch launch = rings("1", "1000000", "rss", {{"HEAPSPY_TRIGGER", "cgroup=50%"}, {"HEAPSPY_RING", "1MiB"}});
+  launch.before_exec = [&] { group.join(); };
+  Recording run(launch);
+  EXPECT_EQ(run.finish().out, "done\n");
+  ASSERT_EQ(copies(run).size(), 1u);
+  EXPECT_EQ(run.report_in(copies(run)[0]).trace.ring->frozen_by, "cgroup");
 }
 
 TEST(Trigger, WithoutARingIsSaidInOneLineAndRecordingGoesOn) {
