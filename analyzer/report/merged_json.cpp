@@ -6,66 +6,51 @@
 namespace heapspy::report {
 namespace {
 
-// The keys of heapspy.report/1 that several processes have no common value for.
+// The keys of heapspy.report/1; null is what several processes have no common value for.
+Json all_null(Json json) {
+  for (auto& [key, value] : json.items()) value = nullptr;
+  return json;
+}
+
 Json trace_json(const MergedReport& merged) {
-  const TraceReport& trace = merged.trace;
   Json damage = Json::array();
   for (const LeftOutTrace& each : merged.damaged)
     damage.push_back({{"trace", each.trace}, {"offset", nullptr}, {"reason", each.reason}});
   const auto left_out = [](const LeftOutTrace& each) -> Json { return {{"trace", each.trace}, {"reason", each.reason}}; };
-  return {{"path", merged.path},
-          {"format_version", trace.format_version},
-          {"mode", trace.mode},
-          {"clock", trace.clock},
-          {"size_bytes", trace.size_bytes},
-          {"events", trace.events},
-          {"lost_events", trace.lost_events},
-          {"reordered_events", trace.reordered_events},
-          {"complete", trace.complete},
-          {"damage", std::move(damage)},
-          {"damage_left_out", trace.damage_left_out},
-          {"stop", nullptr},
-          {"traces", merged.processes.size()},
-          {"unreadable", list_json(merged.unreadable, left_out)},
-          {"copies", list_json(merged.copies, left_out)}};
+  Json json = trace_json(merged.trace);
+  json["path"] = merged.path;
+  json["damage"] = std::move(damage);
+  for (const char* key : {"stop", "ring", "sample", "pauses", "stacks", "stacks_lost"}) json[key] = nullptr;
+  json["traces"] = merged.processes.size();
+  json["unreadable"] = list_json(merged.unreadable, left_out);
+  json["copies"] = list_json(merged.copies, left_out);
+  return json;
 }
 
 Json process_json(const MergedReport& merged) {
-  return {{"pid", nullptr},
-          {"ppid", nullptr},
-          {"exe", nullptr},
-          {"command", nullptr},
-          {"host", nullptr},
-          {"start_time", merged.processes[0].start_time},
-          {"duration_s", maybe(merged.duration_s)},
-          {"end", nullptr},
-          {"allocator", nullptr},
-          {"environment", nullptr},
-          {"forked", nullptr},
-          {"cpus", nullptr},
-          {"peak_rss_bytes", nullptr},
-          {"glibc_version", nullptr}};
+  Json json = all_null(process_json(ProcessReport{}));
+  json["start_time"] = merged.processes[0].start_time;
+  json["duration_s"] = maybe(merged.duration_s);
+  return json;
 }
 
-Json thread_json(const NamedThreads& thread) {
-  return {{"id", nullptr},
-          {"tid", nullptr},
-          {"name", thread.name},
-          {"processes", thread.processes},
-          {"threads", thread.threads},
-          {"start_s", nullptr},
-          {"end_s", nullptr},
-          {"allocations", thread.allocations},
-          {"frees", thread.frees},
-          {"reallocations", thread.reallocations},
-          {"failed", thread.failed},
-          {"bytes_allocated", thread.bytes_allocated},
-          {"live_bytes", maybe(thread.live_bytes)},
-          {"peak_live_bytes", nullptr},
-          {"freed_by_others", maybe(thread.freed_by_others)},
-          {"freed_for_others", maybe(thread.freed_for_others)},
-          {"pinned_bytes", nullptr},
-          {"sizes", list_json(thread.sizes, thread_size_json)}};
+Json named_threads_json(const NamedThreads& threads) {
+  ThreadReport sums;
+  sums.name = threads.name;
+  sums.allocations = threads.allocations;
+  sums.frees = threads.frees;
+  sums.reallocations = threads.reallocations;
+  sums.failed = threads.failed;
+  sums.bytes_allocated = threads.bytes_allocated;
+  sums.live_bytes = threads.live_bytes;
+  sums.freed_by_others = threads.freed_by_others;
+  sums.freed_for_others = threads.freed_for_others;
+  sums.sizes = threads.sizes;
+  Json json = thread_json(sums);
+  json["id"] = json["tid"] = nullptr;
+  json["processes"] = threads.processes;
+  json["threads"] = threads.threads;
+  return json;
 }
 
 Json inherited_json(const std::optional<InheritedReport>& inherited) {
@@ -130,14 +115,14 @@ Json merged_json(const MergedReport& merged) {
   json["totals"] = totals_json(merged.totals);
   if (merged.totals.standard_error) json["totals"]["standard_error"]["peak_live_bytes"] = nullptr;
   json["at"] = nullptr;
-  json["threads"] = list_json(merged.threads, thread_json);
+  json["threads"] = list_json(merged.threads, named_threads_json);
   json["sizes"] = list_json(merged.sizes, size_json);
   json["lifetimes"] = list_json(merged.lifetimes, lifetime_json);
   json["arenas"] = nullptr;
   json["rss"] = {{"total_bytes", nullptr}, {"parts", nullptr}, {"notes", Json::array()}};
   json["timeline"] = nullptr;
   json["marks"] = nullptr;
-  json["sites"] = Json::array();  // no call stacks are recorded yet
+  json["sites"] = nullptr;  // call stacks are of one process
   Json found = Json::array();
   for (const ProcessFindings& of : merged.findings)
     for (const findings::Finding& finding : of.findings) {

@@ -18,6 +18,88 @@ Json sample_json(const std::optional<SampleReport>& sample) {
   return {{"mean_bytes", sample->mean_bytes}, {"lost_blocks", sample->lost_blocks}};
 }
 
+Json moment_json(const MomentReport& moment) {
+  return {{"time_s", maybe(moment.time_s)},
+          {"why", moment.why},
+          {"live_bytes", maybe(moment.live_bytes)},
+          {"last_snapshot", moment.last_snapshot}};
+}
+
+// What recording itself took. No trace says how long its events took the program.
+Json recorder_json(const RssReport& rss) {
+  Json bytes;
+  for (const PartReport& part : rss.parts)
+    if (part.name == kRecorderPart) bytes = part.bytes;
+  return {{"resident_bytes", std::move(bytes)}, {"time_s", nullptr}};
+}
+
+Json plug_json(const std::optional<PlugReport>& plug) {
+  if (!plug) return nullptr;
+  return {{"address", plug->address},
+          {"size", plug->size},
+          {"thread", plug->thread},
+          {"age_s", maybe(plug->age_s)},
+          {"free_below_bytes", maybe(plug->free_below_bytes)}};
+}
+
+Json arena_json(const ArenaReport& arena) {
+  return {{"id", arena.id},
+          {"kind", arena.kind},
+          {"address", maybe(arena.address)},
+          {"heaps", maybe(arena.heaps)},
+          {"threads", arena.threads},
+          {"system_bytes", maybe(arena.system_bytes)},
+          {"in_use_bytes", maybe(arena.in_use_bytes)},
+          {"live_bytes", maybe(arena.live_bytes)},
+          {"live_blocks", maybe(arena.live_blocks)},
+          {"resident_bytes", maybe(arena.resident_bytes)},
+          {"trimmable_bytes", maybe(arena.trimmable_bytes)},
+          {"pinned_bytes", maybe(arena.pinned_bytes)},
+          {"cached_bytes", maybe(arena.cached_bytes)},
+          {"fragmentation", maybe(arena.fragmentation)},
+          {"plug", plug_json(arena.plug)}};
+}
+
+Json rss_json(const RssReport& rss) {
+  Json parts = Json::array();
+  for (const PartReport& part : rss.parts) parts.push_back({{"name", part.name}, {"bytes", part.bytes}});
+  return {{"total_bytes", maybe(rss.total_bytes)}, {"parts", std::move(parts)}, {"notes", rss.notes}};
+}
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+Json frame_json(const FrameReport& frame) {
+  return {{"function", text_or_null(frame.function)}, {"file", text_or_null(frame.file)}, {"line", maybe(frame.line)},
+          {"module", text_or_null(frame.module)},     {"offset", frame.offset},           {"inlined", frame.inlined}};
+}
+
+Json site_json(const SiteReport& site) {
+  return {{"id", site.id},
+          {"frames", list_json(site.frames, frame_json)},
+          {"allocations", site.allocations},
+          {"bytes", site.bytes},
+          {"live_bytes", maybe(site.live_bytes)},
+          {"live_blocks", maybe(site.live_blocks)},
+          {"peak_bytes", maybe(site.peak_bytes)},
+          {"temporary", maybe(site.temporary)},
+          {"pinned_bytes", maybe(site.pinned_bytes)},
+          {"threads", site.threads},
+          {"reallocations", site.reallocations},
+          {"copied_bytes", site.copied_bytes},
+          {"moved_bytes", site.moved_bytes},
+          {"final_bytes", site.final_bytes},
+          {"largest_bytes", site.largest_bytes},
+          {"ended_blocks", site.ended_blocks},
+          {"mean_lifetime_s", maybe(site.mean_lifetime_s)},
+          {"end_live_bytes", maybe(site.end_live_bytes)},
+          {"end_live_blocks", maybe(site.end_live_blocks)},
+          {"survivors", site.survivors},
+          {"stack_end", site.stack_end},
+          {"suppressed", site.suppressed}};
+}
+
+}  // namespace
+
 Json trace_json(const TraceReport& trace) {
   Json damage = Json::array();
   for (const DamageReport& each : trace.damage) damage.push_back({{"offset", each.offset}, {"reason", each.reason}});
@@ -62,21 +144,6 @@ Json process_json(const ProcessReport& process) {
           {"glibc_version", maybe(process.glibc_version)}};
 }
 
-Json moment_json(const MomentReport& moment) {
-  return {{"time_s", maybe(moment.time_s)},
-          {"why", moment.why},
-          {"live_bytes", maybe(moment.live_bytes)},
-          {"last_snapshot", moment.last_snapshot}};
-}
-
-// What recording itself took. No trace says how long its events took the program.
-Json recorder_json(const RssReport& rss) {
-  Json bytes;
-  for (const PartReport& part : rss.parts)
-    if (part.name == kRecorderPart) bytes = part.bytes;
-  return {{"resident_bytes", std::move(bytes)}, {"time_s", nullptr}};
-}
-
 Json thread_json(const ThreadReport& thread) {
   return {{"id", thread.id},
           {"tid", thread.tid},
@@ -96,41 +163,6 @@ Json thread_json(const ThreadReport& thread) {
           {"standard_error", error_json(thread.standard_error)},
           {"sizes", list_json(thread.sizes, thread_size_json)}};
 }
-
-Json plug_json(const std::optional<PlugReport>& plug) {
-  if (!plug) return nullptr;
-  return {{"address", plug->address},
-          {"size", plug->size},
-          {"thread", plug->thread},
-          {"age_s", maybe(plug->age_s)},
-          {"free_below_bytes", maybe(plug->free_below_bytes)}};
-}
-
-Json arena_json(const ArenaReport& arena) {
-  return {{"id", arena.id},
-          {"kind", arena.kind},
-          {"address", maybe(arena.address)},
-          {"heaps", maybe(arena.heaps)},
-          {"threads", arena.threads},
-          {"system_bytes", maybe(arena.system_bytes)},
-          {"in_use_bytes", maybe(arena.in_use_bytes)},
-          {"live_bytes", maybe(arena.live_bytes)},
-          {"live_blocks", maybe(arena.live_blocks)},
-          {"resident_bytes", maybe(arena.resident_bytes)},
-          {"trimmable_bytes", maybe(arena.trimmable_bytes)},
-          {"pinned_bytes", maybe(arena.pinned_bytes)},
-          {"cached_bytes", maybe(arena.cached_bytes)},
-          {"fragmentation", maybe(arena.fragmentation)},
-          {"plug", plug_json(arena.plug)}};
-}
-
-Json rss_json(const RssReport& rss) {
-  Json parts = Json::array();
-  for (const PartReport& part : rss.parts) parts.push_back({{"name", part.name}, {"bytes", part.bytes}});
-  return {{"total_bytes", maybe(rss.total_bytes)}, {"parts", std::move(parts)}, {"notes", rss.notes}};
-}
-
-}  // namespace
 
 // Rounded up: an error of 0 is said of what is known exactly only.
 Json error_json(const std::optional<StandardErrorReport>& error) {
@@ -199,42 +231,6 @@ Json finding_json(const findings::Finding& finding) {
           {"fix_saves_bytes", maybe(finding.fix_saves_bytes)},
           {"to_try", maybe(finding.to_try)}};
 }
-
-namespace {
-
-Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
-Json frame_json(const FrameReport& frame) {
-  return {{"function", text_or_null(frame.function)}, {"file", text_or_null(frame.file)}, {"line", maybe(frame.line)},
-          {"module", text_or_null(frame.module)},     {"offset", frame.offset},           {"inlined", frame.inlined}};
-}
-
-Json site_json(const SiteReport& site) {
-  return {{"id", site.id},
-          {"frames", list_json(site.frames, frame_json)},
-          {"allocations", site.allocations},
-          {"bytes", site.bytes},
-          {"live_bytes", maybe(site.live_bytes)},
-          {"live_blocks", maybe(site.live_blocks)},
-          {"peak_bytes", maybe(site.peak_bytes)},
-          {"temporary", maybe(site.temporary)},
-          {"pinned_bytes", maybe(site.pinned_bytes)},
-          {"threads", site.threads},
-          {"reallocations", site.reallocations},
-          {"copied_bytes", site.copied_bytes},
-          {"moved_bytes", site.moved_bytes},
-          {"final_bytes", site.final_bytes},
-          {"largest_bytes", site.largest_bytes},
-          {"ended_blocks", site.ended_blocks},
-          {"mean_lifetime_s", maybe(site.mean_lifetime_s)},
-          {"end_live_bytes", maybe(site.end_live_bytes)},
-          {"end_live_blocks", maybe(site.end_live_blocks)},
-          {"survivors", site.survivors},
-          {"stack_end", site.stack_end},
-          {"suppressed", site.suppressed}};
-}
-
-}  // namespace
 
 Json report_json(const Report& report) {
   Json json;
