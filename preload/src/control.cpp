@@ -29,6 +29,8 @@ constexpr uint32_t kNoMore = 1u << 30;     // the helper is to end
 
 // glibc's own word (2.32 and later, sys/single_threaded.h): 0 once there was a second thread, whether or not it allocates.
 const volatile char* single_threaded_word = nullptr;
+// The word is inherited: in the only thread of a process that another one with threads has forked, it is 0 and says nothing.
+bool word_is_inherited = false;
 
 Control& words() { return recorder->file.header().control; }
 
@@ -147,11 +149,12 @@ void* help(void*) {
 
 void set_up() { single_threaded_word = static_cast<const volatile char*>(dlsym(RTLD_DEFAULT, "__libc_single_threaded")); }
 
-bool is_single_threaded() { return single_threaded_word && *single_threaded_word; }
+void process_begins(bool forked) { word_is_inherited = forked && single_threaded_word && !*single_threaded_word; }
 
 void start_helper_if_useful() {
   Recorder& r = *recorder;
-  const bool has_threads = r.threads.threads_alive_bound() >= 2 || (single_threaded_word && !*single_threaded_word);
+  const bool word_says_threads = single_threaded_word && !*single_threaded_word && !word_is_inherited;
+  const bool has_threads = r.threads.threads_alive_bound() >= 2 || word_says_threads;
   if (!has_threads || r.helper_asked_for.exchange(true)) return;
   if (!options.control && !options.snapshot_at_peak && !options.snapshot_every_ns && !options.trigger.any()) return;
   void* stack = os::map_anonymous(kStackBytes);

@@ -13,10 +13,10 @@ namespace heapspy::control {
 
 // Once, before the others.
 void set_up();
+// With each trace of this process's: the first, and one more in every forked child.
+void process_begins(bool forked);
 // At a thread's first event and at upkeep, where pthread_create may be called.
 void start_helper_if_useful();
-// True where the process never had a second thread (false too where glibc does not say).
-bool is_single_threaded();
 // A thread that has allocated serves what was asked, where there is no helper. Outside every recorder lock.
 void serve_if_asked();
 // What the helper can be asked for.

@@ -141,6 +141,7 @@ bool begin_trace(bool forked) {
     if (os::failed(os::advise(memory, sizeof(Recorder), MADV_WIPEONFORK))) return message::no_fork_protection(), false;
     recorder = memory;
   }
+  control::process_begins(forked);
   Recorder& r = *recorder;
   r.clock.start();
   const uint64_t realtime = os::clock_ns(CLOCK_REALTIME);

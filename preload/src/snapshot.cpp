@@ -31,7 +31,6 @@ constexpr uint64_t kLeastPeak = 16ull << 20;
 // Used under the snapshot lock.
 struct Scratch {
   char payload[32 << 10];  // enough for a small process
-  alignas(8) char folder_entries[4096];
   char path[kMaxPath];
 };
 Scratch scratch;
@@ -97,43 +96,27 @@ void add_heaps_in(TaggedPayload& payload, const MappingRecord& mapping, ArenaLay
   }
 }
 
+// Of the threads that are recorded and have not said by themselves what they are called in the end. The folder
+// /proc/self/task is not listed: an entry for each thread would be made, and whoever waits for this process has to spin
+// until the last of its threads has taken its own away, which took milliseconds where CPUs are busy.
 void add_thread_names(TaggedPayload& payload) {
-  if (control::is_single_threaded()) {
+  const auto own_tid = static_cast<uint32_t>(os::tid());
+  recorder->threads.for_each_living([&](uint32_t tid) {
     ThreadRecord record{};
-    record.tid = static_cast<uint32_t>(os::tid());
-    os::thread_name(record.name);
-    payload.append(&record, sizeof record);
-    return;
-  }
-  os::File folder(os::open("/proc/self/task", O_RDONLY | O_DIRECTORY));
-  if (!folder.ok()) return;
-  char* entries = scratch.folder_entries;
-  for (;;) {
-    const long got = os::getdents(folder.fd(), entries, sizeof scratch.folder_entries);
-    if (got <= 0) return;
-    for (long at = 0; at < got;) {
-      // struct linux_dirent64, getdents(2): inode 8, offset 8, record length 2, type 1, name.
-      const char* entry = entries + at;
-      uint16_t length;
-      __builtin_memcpy(&length, entry + 16, sizeof length);
-      const char* name = entry + 19;
-      at += length;
-      if (*name < '0' || *name > '9') continue;
-      ThreadRecord record{};
-      for (const char* digit = name; *digit; digit++) record.tid = record.tid * 10 + static_cast<uint32_t>(*digit - '0');
-      if (record.tid == static_cast<uint32_t>(os::tid())) {
-        os::thread_name(record.name);
-      } else {
-        char path[64];
-        Text(path, sizeof path).add("/proc/self/task/").add(name).add("/comm");
-        char comm[32];
-        size_t n = os::read_file(path, comm, sizeof comm);
-        if (n && comm[n - 1] == '\n') n--;
-        for (size_t i = 0; i < n && i < 15; i++) record.name[i] = comm[i];
-      }
-      payload.append(&record, sizeof record);
+    record.tid = tid;
+    if (tid == own_tid) {
+      os::thread_name(record.name);
+    } else {
+      char path[64];
+      Text(path, sizeof path).add("/proc/self/task/").add_number(tid).add("/comm");
+      char comm[32];
+      size_t n = os::read_file(path, comm, sizeof comm);
+      if (!n) return;
+      if (comm[n - 1] == '\n') n--;
+      for (size_t i = 0; i < n && i < 15; i++) record.name[i] = comm[i];
     }
-  }
+    payload.append(&record, sizeof record);
+  });
 }
 
 void add_cgroup(TaggedPayload& payload) {

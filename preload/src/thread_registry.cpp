@@ -79,7 +79,7 @@ ThreadState* ThreadRegistry::unused_state() {
   if (states_at_->used == states_at_->room) {
     StateBlock* block = more(states_at_);
     if (!block) return nullptr;
-    states_at_ = block;
+    std::atomic_ref<StateBlock*>(states_at_).store(block, std::memory_order_release);
     state_blocks_++;
   }
   return &states_at_->elements[states_at_->used++];

@@ -31,12 +31,21 @@ class ThreadRegistry {
   uint32_t threads_alive_bound() const { return active_; }
   // Bytes of memory of its own besides this object.
   uint64_t private_bytes() const;
+  // The tid of every thread that is recorded and has not begun to end; without the lock, so one that comes or goes meanwhile
+  // may be among them or not.
+  template <class Visit>
+  void for_each_living(Visit visit) const {
+    for (const StateBlock* block = newest(states_at_); block; block = block->before)
+      for (uint32_t i = 0; i < block->used; i++) {
+        const ThreadState& thread = block->elements[i];
+        const uint32_t tid = std::atomic_ref<uint32_t>(const_cast<uint32_t&>(thread.tid)).load(std::memory_order_relaxed);
+        if (thread.life == Life::active && tid) visit(tid);
+      }
+  }
   // Every ring that there is, for a reader of the mapped words; without the lock: rings are added, never taken away.
   template <class Visit>
   void for_each_slot(Visit visit) const {
-    for (const SlotBlock* block =
-             std::atomic_ref<SlotBlock*>(const_cast<SlotBlock*&>(slots_at_)).load(std::memory_order_acquire);
-         block; block = block->before)
+    for (const SlotBlock* block = newest(slots_at_); block; block = block->before)
       for (uint32_t i = 0; i < block->used; i++) visit(block->elements[i]);
   }
 
@@ -54,6 +63,10 @@ class ThreadRegistry {
 
   template <class Element>
   static Block<Element>* more(Block<Element>* before);
+  template <class Element>
+  static const Block<Element>* newest(Block<Element>* const& blocks) {
+    return std::atomic_ref<Block<Element>*>(const_cast<Block<Element>*&>(blocks)).load(std::memory_order_acquire);
+  }
   ThreadState* unused_state();
   Slot* unused_slot();
   static void clear(ThreadState& thread);

@@ -5,15 +5,23 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <sstream>
 
 #include "analyzer/report/build.h"
 #include "analyzer/report/merged_build.h"
+#include "heapspy/format/layout.h"
 #include "tests/process/recording.h"
 
 namespace heapspy::test {
 namespace {
+
+format::FileHeader header_of(const report::Report& report) {
+  format::FileHeader header{};
+  std::ifstream(report.trace.path, std::ios::binary).read(reinterpret_cast<char*>(&header), sizeof header);
+  return header;
+}
 
 bool says(const report::Report& report) { return report.process.exe == victim("says"); }
 
@@ -60,6 +68,7 @@ TEST(Children, ForkedWhileEightThreadsAllocateWriteTracesOfTheirOwn) {
     } else {
       forked.push_back(pid);
       EXPECT_TRUE(report.process.forked);
+      EXPECT_EQ(header_of(report).control.listeners, 0u) << "it has one thread, and needs no helper";
       EXPECT_EQ(report.process.ppid, static_cast<std::uint32_t>(run.pid()));
       EXPECT_EQ(report.totals.unknown_frees, 0u);
       ASSERT_EQ(report.threads.size(), 1u);
