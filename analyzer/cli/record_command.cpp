@@ -43,6 +43,11 @@ std::string judge_ring(std::string& value) {
   if (trial::parse_size(value).value_or(0) >= 1 << 20) return "";
   return fmt::format("\"{}\" is not a size of at least 1MiB, such as 64MiB", value);
 }
+std::string judge_depth(std::string& value) {
+  static const std::regex pattern("0*[0-9]{1,4}");
+  if (std::regex_match(value, pattern) && std::stoi(value) >= 1 && std::stoi(value) <= 1024) return "";
+  return fmt::format("\"{}\" is not a number of frames from 1 to 1024", value);
+}
 std::string judge_trigger(std::string& value) {
   static const std::regex pattern("((fail|rss=[0-9]+(B|[kKmMgG]|[KMG]iB)?|cgroup=[0-9]+%|signal=[A-Z0-9+-]+)(,|$))+");
   if (std::regex_match(value, pattern)) return "";
@@ -75,7 +80,11 @@ const std::vector<Setting> kSettings = {
      "mode ring: what freezes a copy: rss=1GiB,cgroup=90%,signal=RTMIN+3,fail",
      {},
      judge_trigger},
-    {"--stacks", "HEAPSPY_STACKS", "call stacks: auto, none", {"auto", "none"}},
+    {"--stacks",
+     "HEAPSPY_STACKS",
+     "call stacks of allocations: auto (dwarf where it can be), dwarf, fp (frame pointers), libunwind, none",
+     {"auto", "dwarf", "fp", "libunwind", "none"}},
+    {"--depth", "HEAPSPY_DEPTH", "frames kept of a call stack, 1 to 1024", {}, judge_depth},
     {"--clock", "HEAPSPY_CLOCK", "stamp: a time now and then; event: at every event, slower", {"stamp", "event"}},
     {"--max", "HEAPSPY_MAX", "space for a trace, such as 8GiB", {}, judge_max},
     {"--snapshot", "HEAPSPY_SNAPSHOT", "when residency is recorded: peak,exit,every=10s or off", {}, judge_snapshot},

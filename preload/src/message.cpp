@@ -84,6 +84,14 @@ void remember_stderr() {
 void bad_setting(const char* name, const char* value, const char* accepted) {
   if (errors()) Line() << name << "=" << value << ": not understood; accepted: " << accepted << ". Not recording.";
 }
+void no_libunwind() {
+  if (errors()) Line() << "HEAPSPY_STACKS=libunwind: libunwind.so.8 is not there. Call stacks are taken as by dwarf.";
+}
+
+void no_stacks() {
+  if (errors()) Line() << "HEAPSPY_STACKS: call stacks need x86-64 and glibc 2.35 or later. Recording without.";
+}
+
 void trigger_without_ring() {
   if (errors()) Line() << "HEAPSPY_TRIGGER does nothing without HEAPSPY_MODE=ring.";
 }

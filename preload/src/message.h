@@ -13,6 +13,8 @@ void remember_stderr();
 
 void bad_setting(const char* name, const char* value, const char* accepted);
 void trigger_without_ring();
+void no_libunwind();
+void no_stacks();
 void cannot_create_trace(const char* path, long error);
 void cannot_map_trace(const char* path, long error);
 void trace_folder_gone(const char* path);

@@ -52,7 +52,7 @@ bool read_stacks(const char* value, Options* o) {
                {"dwarf", format::Stacks::dwarf},
                {"libunwind", format::Stacks::libunwind}};
   for (const auto& each : kWays)
-    if (same(value, each.name)) return o->stacks = each.stacks, true;
+    if (same(value, each.name)) return o->stacks = each.stacks, o->stacks_asked_for = !same(value, "auto"), true;
   return false;
 }
 bool read_java(const char* value, Options*) { return same(value, "auto") || same(value, "off"); }

@@ -31,7 +31,8 @@ struct Options {
   bool snapshot_at_exit = true;
   uint64_t snapshot_every_ns = 0;  // 0: not by time
   trigger::Settings trigger;
-  format::Stacks stacks = format::Stacks::none;
+  format::Stacks stacks = kAutomaticStacks;
+  bool stacks_asked_for = false;
   uint32_t stack_depth = 64;
   bool follow_children = true;
   bool control = true;

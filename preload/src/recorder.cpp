@@ -237,6 +237,7 @@ __attribute__((destructor)) static void process_exits() { end_trace(End::exit); 
 __attribute__((constructor)) static void process_starts() {
   start_of_process();
   known_thread();
+  unwind::set_up_outside_hooks();
 }
 
 }  // namespace heapspy

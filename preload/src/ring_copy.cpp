@@ -58,6 +58,23 @@ void copy_ring(const Slot& slot, uint64_t* words) {
   copy.append(chunk, {words, count * 8});
 }
 
+// The cells so far. The rings were copied before: what they name is among these.
+void copy_stacks() {
+  FileHeader& header = copy.header();
+  header.stack_cells = recorder->file.header().stack_cells;
+  header.stacks_lost = recorder->file.header().stacks_lost;
+  recorder->stacks.for_each_segment([&](const char* segment) {
+    const uint64_t bytes = reinterpret_cast<const ChunkHeader*>(segment)->payload_bytes;
+    auto* cells = static_cast<char*>(os::map_anonymous(bytes));  // they may be written meanwhile, and the chunk has a checksum
+    if (!cells) return;
+    __builtin_memcpy(cells, segment + sizeof(ChunkHeader), bytes);
+    ChunkHeader chunk{};
+    chunk.kind = ChunkKind::stacks;
+    copy.append(chunk, {cells, bytes});
+    os::unmap(cells, bytes);
+  });
+}
+
 bool write_copy(Trigger why) {
   FileHeader& live = recorder->file.header();
   name_copy(live.copies + 1);
@@ -81,6 +98,7 @@ bool write_copy(Trigger why) {
     recorder->threads.for_each_slot([&](const Slot& slot) { copy_ring(slot, words); });
     os::unmap(words, kRingWords * 8);
   }
+  copy_stacks();
   snapshot::take(SnapshotReason::requested, copy);
   header.end_tick = recorder->clock.now();
   copy.close();

@@ -85,9 +85,9 @@ TEST_P(EverySetting, ThatCannotBeReadIsNamedInOneLineAndTheProgramRunsOn) {
 INSTANTIATE_TEST_SUITE_P(
     Settings, EverySetting,
     testing::Values(BadSetting{"HEAPSPY_MODE", "fulll", "full, ring, sample, count, off"},
-                    BadSetting{"HEAPSPY_STACKS", "deep", "auto, none"}, BadSetting{"HEAPSPY_JAVA", "yes", "auto, off"},
-                    BadSetting{"HEAPSPY_CLOCK", "fast", "stamp, event"},
-                    BadSetting{"HEAPSPY_DEPTH", "many", "a number of frames"},
+                    BadSetting{"HEAPSPY_STACKS", "deep", "auto, none, fp, dwarf, libunwind"},
+                    BadSetting{"HEAPSPY_JAVA", "yes", "auto, off"}, BadSetting{"HEAPSPY_CLOCK", "fast", "stamp, event"},
+                    BadSetting{"HEAPSPY_DEPTH", "many", "a number of frames from 1 to 1024"},
                     BadSetting{"HEAPSPY_MAX", "8 GB", "a size of at least 64KiB, such as 8GiB"},
                     BadSetting{"HEAPSPY_SNAPSHOT", "peak,every=soon", "off, or some of peak,exit,every=10s"},
                     BadSetting{"HEAPSPY_CHILDREN", "yes", "follow, none"}, BadSetting{"HEAPSPY_CONTROL", "1", "on, off"},

@@ -1,8 +1,11 @@
 #include "capture.h"
 
+#include "libunwind.h"
 #include "recorder.h"
 
 namespace heapspy::unwind {
+
+bool by_libunwind = false;
 
 namespace {
 
@@ -20,10 +23,17 @@ Memoized* make() {
 void set_up() {
   if (options.stacks == format::Stacks::none) return;
 #if defined(__x86_64__)
-  if (!Modules::set_up()) options.stacks = format::Stacks::none;
-#else
-  options.stacks = format::Stacks::none;
+  if (Modules::set_up()) return;
 #endif
+  if (options.stacks_asked_for) message::no_stacks();
+  options.stacks = format::Stacks::none;
+}
+
+void set_up_outside_hooks() {
+  if (options.stacks != format::Stacks::libunwind || !recorder || !recorder->alive) return;
+  if ((by_libunwind = libunwind::open())) return;
+  message::no_libunwind();
+  options.stacks = recorder->file.header().stacks = format::Stacks::dwarf;
 }
 
 uint64_t private_bytes() {
@@ -34,7 +44,8 @@ uint32_t Capture::capture_rarely(Registers caller) {
   if (nesting_ > 1) return 0;
   Memoized*& unwinder = nesting_ ? thread_.nested_unwinder : thread_.unwinder;
   if (!unwinder) unwinder = make();
-  return unwinder ? unwinder->capture(caller) : 0;
+  if (!unwinder) return 0;
+  return by_libunwind ? unwinder->capture_by_libunwind(caller) : unwinder->capture(caller);
 }
 
 // A handler that ended with longjmp never let its hook come back. Its frame is gone where the stack has become shorter.

@@ -10,6 +10,11 @@ namespace heapspy::unwind {
 
 // Decides how stacks are taken, as HEAPSPY_STACKS asks for it; once, before the first event.
 void set_up();
+// Outside any hook, as early as may be: opens libunwind where it is asked for. Until then stacks are taken as by `dwarf`.
+void set_up_outside_hooks();
+
+// HEAPSPY_STACKS=libunwind, and it is open.
+extern bool by_libunwind;
 
 // While in scope, from before the capture until the words are claimed.
 class Capture {
@@ -19,7 +24,7 @@ class Capture {
     thread.captures = nesting_ + 1;
     if (!nesting_) thread.capture_sp = caller.sp;
     __asm__ volatile("" : : : "memory");
-    Memoized* unwinder = nesting_ ? nullptr : thread.unwinder;
+    Memoized* unwinder = nesting_ || HEAPSPY_UNLIKELY(by_libunwind) ? nullptr : thread.unwinder;
     stack_ = __builtin_expect(unwinder != nullptr, 1) ? unwinder->capture(caller) : capture_rarely(caller);
     if (HEAPSPY_UNLIKELY(!stack_ || thread.capture_sp != caller.sp)) check(caller);
   }

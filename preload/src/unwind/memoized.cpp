@@ -1,5 +1,6 @@
 #include "memoized.h"
 
+#include "libunwind.h"
 #include "recorder.h"
 
 namespace heapspy::unwind {
@@ -136,7 +137,8 @@ bool Memoized::advance_by_frame_pointer(Frame& frame, Registers* caller, Stop* s
   if (caller->pc >= kAddressLimit || caller->pc < 4096) return false;
   // Of pure frame pointers the loader's word is enough: that is as cheap as they are.
   const Known known = recorder->rules.find(caller->pc);
-  if ((known.code >> 48 == 0 || recorder->file.header().stacks == Stacks::dwarf) && !follows_call(caller->pc)) return false;
+  if ((known.code >> 48 == 0 || recorder->file.header().stacks != Stacks::frame_pointers) && !follows_call(caller->pc))
+    return false;
   frame.bp_slot = reinterpret_cast<const uint64_t*>(bp);
   return true;
 }
@@ -230,6 +232,38 @@ uint32_t Memoized::capture(Registers at) {
   const uint32_t cell = keep(top, fresh);
   if (HEAPSPY_UNLIKELY(through_signal)) count_ = 0;  // stacks that a handler is on come and go: not worth the care
   return cell;
+}
+
+uint32_t Memoized::capture_by_libunwind(Registers caller) {
+  if (const uint64_t epoch = recorder->modules.epoch(); epoch != epoch_) epoch_ = epoch, count_ = 0;
+  auto** const addresses = reinterpret_cast<void**>(fresh_);
+  constexpr int kOwn = 16;  // frames of the recorder itself, and of libunwind
+  const int room = static_cast<int>(depth_ + slack_) + kOwn;
+  const int got = libunwind::backtrace(addresses, room);
+  int first = 0;
+  while (first < got && first < kOwn && reinterpret_cast<uint64_t>(addresses[first]) != caller.pc) first++;
+  if (first == got || first == kOwn) return capture(caller);
+  const int count = got - first;
+  const bool whole = got < room;
+  bool same = whole == whole_ && base_ == 0 && count <= static_cast<int>(depth_);
+  int kept = 0;
+  for (int i = 0; i < count; i++) {
+    const auto pc = reinterpret_cast<uint64_t>(addresses[got - 1 - i]);
+    same = same && i < count_ && kept_[i].pc == pc;
+    if (same) {
+      kept = i + 1;
+      continue;
+    }
+    const Known known = recorder->rules.find(pc);
+    kept_[i].pc = pc;
+    kept_[i].code = known.code;
+    kept_[i].id = id_of(known.rule);
+  }
+  count_ = count;
+  whole_ = whole;
+  stop_ = Stop::end;
+  base_ = static_cast<uint32_t>(count_) > depth_ ? outermost_to_name() : 0;
+  return kept == count ? kept_[count - 1].cell : name_frames(kept > base_ ? kept : base_);
 }
 
 // Puts the fresh frames on top of the `top` kept ones, and gives the cell of the innermost.

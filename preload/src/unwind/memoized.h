@@ -33,6 +33,8 @@ class Memoized {
 
   // The cell of the stack that begins with the caller of a hook; 0: not known.
   uint32_t capture(Registers caller);
+  // The same as libunwind sees it.
+  uint32_t capture_by_libunwind(Registers caller);
 
  private:
   struct Frame {
@@ -41,7 +43,7 @@ class Memoized {
     const uint64_t* cfa_slot;  // where the rule loads the caller's sp from; null where it computes it
     uint64_t code;
     uint32_t cell;
-    uint32_t id;      // Known::id
+    uint32_t id;      // of the rule
     bool bp_is_dead;  // nothing further out depends on it
     uint8_t added;    // to what was loaded
   };

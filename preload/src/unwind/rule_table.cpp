@@ -18,7 +18,8 @@ Known RuleTable::find_out(uint64_t place) {
   if (!found.known) return {place, kByFrame};
   const uint64_t code = place | static_cast<uint64_t>(found.number) << 48;
   Rule found_rule{RuleKind::by_frame, BpRule::same, 0, 0, 0, 0};
-  if (recorder->file.header().stacks == format::Stacks::dwarf && found.data.header) found_rule = eh_frame_rule(found.data, pc);
+  if (recorder->file.header().stacks != format::Stacks::frame_pointers && found.data.header)
+    found_rule = eh_frame_rule(found.data, pc);
   const uint64_t rule = found_rule.packed(new_id());
   keep(code, rule);
   return {code, rule};
