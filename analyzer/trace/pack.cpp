@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "analyzer/trace/chunk_scan.h"
+#include "analyzer/trace/packed_stacks.h"
 #include "analyzer/trace/packed_words.h"
 #include "analyzer/trace/reader.h"
 #include "analyzer/trace/stack_table.h"
@@ -164,12 +165,10 @@ class Rewriting {
     write_header();
     for (const FoundChunk& chunk : scan.chunks) {
       if (chunk.payload_at >= format::kPageBytes) fill_first_page();
-      if (&chunk == last_stacks(scan))
-        copy_stacks(chunk);
-      else if (!holds_words(chunk.kind))
-        copy(chunk);
+      if (!holds_words(chunk.kind) && !holds_stacks(chunk.kind)) copy(chunk);
     }
     fill_first_page();
+    write_stacks();
     write_slots(scan);
     for (const ThreadStream& thread : reader_.threads()) sums_.push_back(pack(thread));
     out_.pad(format::kChunkAlignment);
@@ -188,6 +187,8 @@ class Rewriting {
     return kind == ChunkKind::events || kind == ChunkKind::packed || kind == ChunkKind::staging;
   }
 
+  static bool holds_stacks(ChunkKind kind) { return kind == ChunkKind::stacks || kind == ChunkKind::packed_stacks; }
+
   void write_header() {
     std::string page(reader_.header().header_bytes, '\0');
     page.resize(file_.read(0, page.data(), page.size()));
@@ -201,7 +202,7 @@ class Rewriting {
 
   // As it is, to the last byte.
   void copy(const FoundChunk& chunk) {
-    const bool mapped = chunk.kind == ChunkKind::counters || chunk.kind == ChunkKind::stacks;
+    const bool mapped = chunk.kind == ChunkKind::counters;
     out_.pad(mapped ? format::kPageBytes : format::kChunkAlignment);
     std::string part;
     std::uint64_t at = chunk.payload_at - sizeof(ChunkHeader);
@@ -215,30 +216,18 @@ class Rewriting {
     }
   }
 
-  static const FoundChunk* last_stacks(const ChunkScan& scan) {
-    const auto last = std::find_if(scan.chunks.rbegin(), scan.chunks.rend(),
-                                   [](const FoundChunk& chunk) { return chunk.kind == ChunkKind::stacks; });
-    return last == scan.chunks.rend() ? nullptr : &*last;
-  }
-  // Without the cells at its end that were never written.
-  void copy_stacks(const FoundChunk& chunk) {
-    std::string payload(chunk.payload_bytes, '\0');
-    payload.resize(file_.read(chunk.payload_at, payload.data(), payload.size()));
-    format::StacksHeader segment;
-    if (payload.size() < sizeof segment || chunk.cut) return copy(chunk);
-    std::memcpy(&segment, payload.data(), sizeof segment);
-    const std::size_t room = (payload.size() - sizeof segment) / sizeof(format::StackCell);
-    if (segment.cells > room) return copy(chunk);
-    const std::size_t used = payload.find_last_not_of('\0', sizeof segment + segment.cells * sizeof(format::StackCell) - 1) + 1;
-    segment.cells =
-        used <= sizeof segment
-            ? 0
-            : static_cast<std::uint32_t>((used - sizeof segment + sizeof(format::StackCell) - 1) / sizeof(format::StackCell));
-    std::memcpy(payload.data(), &segment, sizeof segment);
-    payload.resize(sizeof segment + segment.cells * sizeof(format::StackCell));
-    ChunkHeader header{};
-    header.kind = ChunkKind::stacks;
-    write_chunk(header, payload, format::kPageBytes);
+  // All segments as one, without the cells at its end that were never written.
+  void write_stacks() {
+    const std::span<const format::StackCell> cells = reader_.stacks().raw_cells();
+    for (std::size_t first = 0; first < cells.size(); first += format::kMostPackedCells) {
+      const std::string payload =
+          pack_cells(static_cast<std::uint32_t>(first + 1),
+                     cells.subspan(first, std::min<std::size_t>(format::kMostPackedCells, cells.size() - first)));
+      ChunkHeader header{};
+      header.kind = ChunkKind::packed_stacks;
+      header.payload_checksum = format::checksum(payload.data(), payload.size());
+      write_chunk(header, payload, format::kChunkAlignment);
+    }
   }
 
   void write_chunk(ChunkHeader header, std::string_view payload, std::uint64_t alignment) {

@@ -278,8 +278,9 @@ Reader::Reader(const std::string& path) : state_(std::make_unique<State>(path)) 
   s.find_counters(scan.chunks);
   s.find_snapshots(scan.chunks);
   s.find_marks(scan.chunks);
-  std::copy_if(scan.chunks.begin(), scan.chunks.end(), std::back_inserter(s.stack_chunks),
-               [](const FoundChunk& chunk) { return chunk.kind == format::ChunkKind::stacks; });
+  std::copy_if(scan.chunks.begin(), scan.chunks.end(), std::back_inserter(s.stack_chunks), [](const FoundChunk& chunk) {
+    return chunk.kind == format::ChunkKind::stacks || chunk.kind == format::ChunkKind::packed_stacks;
+  });
 }
 
 Reader::~Reader() = default;

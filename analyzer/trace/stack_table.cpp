@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
+
+#include "analyzer/trace/packed_stacks.h"
 
 namespace heapspy::trace {
 
@@ -11,7 +14,8 @@ using format::CellKind;
 using format::StackCell;
 
 constexpr std::uint64_t kAddressMask = (1ull << format::kCodeModuleShift) - 1;
-constexpr std::uint64_t kBrokenCut = 0;  // no format::Cut
+constexpr std::uint32_t kNoCell = ~std::uint32_t{0};  // instead of a node: what is no cell
+constexpr std::uint64_t kBrokenCut = 0;               // no format::Cut
 
 bool is_frame(CellKind kind) { return kind == CellKind::frame || kind == CellKind::interrupted; }
 bool is_written(const StackCell& cell) { return cell.kind != CellKind::none || cell.code || cell.parent; }
@@ -35,33 +39,54 @@ StackTable::StackTable(const TraceFile& file, const std::vector<FoundChunk>& chu
   find_modules();
 }
 
+void StackTable::place(std::uint64_t first, const std::vector<StackCell>& cells) {
+  std::size_t count = cells.size();
+  while (count && !is_written(cells[count - 1])) count--;
+  if (cells_.size() < first - 1 + count) cells_.resize(first - 1 + count);
+  std::copy_n(cells.begin(), count, cells_.begin() + static_cast<std::ptrdiff_t>(first - 1));
+}
+
 // Segments are numbered on from each other, so no number is larger than there can be cells.
 void StackTable::read_cells(const TraceFile& file, const std::vector<FoundChunk>& chunks, std::vector<Damage>& damage) {
+  struct Packed {
+    std::uint32_t first = 0;
+    std::vector<StackCell> cells;
+  };
+  std::vector<Packed> packed;
   std::uint64_t most = 0;
-  for (const FoundChunk& chunk : chunks)
+  const auto note = [&](const FoundChunk& chunk) {
+    damage.push_back({chunk.payload_at - sizeof(format::ChunkHeader), "a segment of call stacks is damaged"});
+  };
+  for (const FoundChunk& chunk : chunks) {
     if (chunk.kind == format::ChunkKind::stacks) most += chunk.payload_bytes / sizeof(StackCell);
+    if (chunk.kind != format::ChunkKind::packed_stacks) continue;
+    format::ChunkHeader stored;
+    std::string payload(chunk.payload_bytes, '\0');
+    payload.resize(file.read(chunk.payload_at, payload.data(), payload.size()));
+    Packed& to = packed.emplace_back();
+    if (chunk.cut || payload.size() % 8 || !read_chunk_header(file, chunk.payload_at, stored) ||
+        format::checksum(payload.data(), payload.size()) != stored.payload_checksum ||
+        !unpack_cells(payload, to.first, to.cells))
+      note(chunk);
+    most += to.cells.size();
+  }
+  for (const Packed& each : packed)
+    if (each.first > 0 && each.first <= most) place(each.first, each.cells);
   for (const FoundChunk& chunk : chunks) {
     if (chunk.kind != format::ChunkKind::stacks) continue;
     format::StacksHeader segment{};
     const std::uint64_t room =
         chunk.payload_bytes > sizeof segment ? (chunk.payload_bytes - sizeof segment) / sizeof(StackCell) : 0;
     const bool read = file.read(chunk.payload_at, &segment, sizeof segment) == sizeof segment;
-    if (!read || segment.first == 0 || segment.first > most || segment.cells > most) {
-      damage.push_back({chunk.payload_at - sizeof(format::ChunkHeader), "a segment of call stacks is damaged"});
-      continue;
-    }
-    if (segment.cells > room && !chunk.cut)
-      damage.push_back({chunk.payload_at - sizeof(format::ChunkHeader), "a segment of call stacks is damaged"});
+    const bool known = read && segment.first > 0 && segment.first <= most && segment.cells <= most;
+    if (!known || (segment.cells > room && !chunk.cut)) note(chunk);
+    if (!known) continue;
     std::vector<StackCell> cells(std::min<std::uint64_t>(segment.cells, room));
     cells.resize(file.read(chunk.payload_at + sizeof segment, cells.data(), cells.size() * sizeof(StackCell)) /
                  sizeof(StackCell));
-    while (!cells.empty() && !is_written(cells.back())) cells.pop_back();
-    const std::size_t end = segment.first - 1 + cells.size();
-    if (cells_.size() < end) cells_.resize(end);
-    std::copy(cells.begin(), cells.end(), cells_.begin() + segment.first - 1);
+    place(segment.first, cells);
   }
   cells_.shrink_to_fit();
-  checksum_ = format::checksum(cells_.data(), cells_.size() * sizeof(StackCell));
 }
 
 void StackTable::find_modules() {
@@ -80,7 +105,7 @@ void StackTable::find_modules() {
     modules_[number] = {static_cast<std::uint32_t>(known - images_.begin()), record.bias};
     if (known == images_.end()) images_.push_back(std::move(image));
     const std::size_t last = i + cells_described(cells_[i]);
-    while (i < last) cells_[++i] = {};  // a row of bytes, no cells
+    while (i < last) cell_nodes_[++i] = kNoCell;  // a row of bytes
   }
 }
 
@@ -99,12 +124,13 @@ std::uint32_t StackTable::node_of(std::uint32_t cell) {
   std::uint32_t parent = 0;
   bool broken = false;
   while (cell) {
-    if (const std::uint32_t known = cell_nodes_[cell - 1]) {
+    const std::uint32_t known = cell_nodes_[cell - 1];
+    if (known && known != kNoCell) {
       parent = known;
       break;
     }
     const StackCell& at = cells_[cell - 1];
-    if (!is_frame(at.kind) && at.kind != CellKind::cut) {
+    if (known == kNoCell || (!is_frame(at.kind) && at.kind != CellKind::cut)) {
       broken = true;
       break;
     }
@@ -138,6 +164,7 @@ std::uint32_t StackTable::node_of(std::uint32_t cell) {
 SiteId StackTable::site(std::uint64_t cell) {
   if (cell == 0 || cell > cells_.size() || !is_frame(cells_[cell - 1].kind)) return SiteId::none;
   std::uint32_t node = cell_nodes_[cell - 1];
+  if (node == kNoCell) return SiteId::none;
   if (!node) node = node_of(static_cast<std::uint32_t>(cell));
   SiteId& site = site_of_node_[node];
   if (site == SiteId::none) {

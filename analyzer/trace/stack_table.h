@@ -55,8 +55,8 @@ class StackTable {
   std::uint32_t sites() const { return static_cast<std::uint32_t>(node_of_site_.size()); }  // ids are 1 … sites()
   Stack stack(SiteId) const;                                                                // empty for ids that are none
   const std::vector<Image>& images() const { return images_; }
-  std::uint64_t cells() const { return cells_.size(); }
-  std::uint64_t checksum() const { return checksum_; }  // of the cells as they are in the file
+  const std::vector<format::StackCell>& raw_cells() const { return cells_; }  // [0] is number 1
+  std::uint64_t checksum() const { return format::checksum(cells_.data(), cells_.size() * sizeof cells_[0]); }
 
  private:
   struct Module {
@@ -75,12 +75,12 @@ class StackTable {
     std::size_t operator()(const Node& node) const;
   };
 
+  void place(std::uint64_t first, const std::vector<format::StackCell>&);
   void read_cells(const TraceFile&, const std::vector<FoundChunk>&, std::vector<Damage>& damage);
   void find_modules();
   std::uint32_t intern(const Node&);
   std::uint32_t node_of(std::uint32_t cell);
 
-  std::uint64_t checksum_ = 0;
   std::vector<format::StackCell> cells_;               // [0] is cell 1
   std::vector<std::uint32_t> cell_nodes_;              // as cells_: index into nodes_, 0 not looked at
   std::unordered_map<std::uint32_t, Module> modules_;  // by number

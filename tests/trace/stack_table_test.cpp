@@ -7,6 +7,7 @@
 #include <random>
 
 #include "analyzer/trace/pack.h"
+#include "analyzer/trace/packed_stacks.h"
 #include "analyzer/trace/reader.h"
 #include "analyzer/trace/timeline.h"
 #include "tests/support/trace_builder.h"
@@ -181,6 +182,34 @@ TEST(Stacks, AreReadWhateverIsDamaged) {
     const trace::Reader reader(file.path());
     trace::StackTable& stacks = reader.stacks();
     for (std::uint64_t i = 0; i < 60; i++) EXPECT_LE(stacks.stack(stacks.site(i)).frames.size(), 50u);
+  }
+}
+
+TEST(Stacks, ArePackedToTheLastBit) {
+  std::mt19937_64 random(5);
+  for (const std::size_t count : {0u, 1u, 7u, 3000u}) {
+    std::vector<format::StackCell> cells(count), back;
+    for (std::size_t i = 0; i < count; i++)
+      cells[i] = {random() % 3 ? 0x7f0000001000 + random() % 100 : random(),
+                  static_cast<std::uint32_t>(random() % 4 ? 500 + i - 1 : random()),
+                  static_cast<CellKind>(random() % 9 ? random() % 5 : random())};
+    const std::string payload = trace::pack_cells(500, cells);
+    std::uint32_t first = 0;
+    ASSERT_TRUE(trace::unpack_cells(payload, first, back));
+    EXPECT_EQ(first, 500u);
+    ASSERT_EQ(back.size(), count);
+    for (std::size_t i = 0; i < count; i++)
+      EXPECT_TRUE(back[i].code == cells[i].code && back[i].parent == cells[i].parent && back[i].kind == cells[i].kind) << i;
+    for (std::size_t size = 0; size < std::min<std::size_t>(payload.size(), 200); size++)
+      if (trace::unpack_cells(payload.substr(0, size), first, back)) {
+        EXPECT_EQ(back.size(), count) << "only padding was cut";
+      }
+    for (int round = 0; round < 300 && !payload.empty(); round++) {
+      std::string damaged = payload;
+      damaged[random() % damaged.size()] = static_cast<char>(random());
+      const bool taken = trace::unpack_cells(damaged, first, back);
+      EXPECT_TRUE(taken || back.empty());
+    }
   }
 }
 

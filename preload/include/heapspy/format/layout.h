@@ -129,14 +129,15 @@ static_assert(sizeof(FileHeader) == 384 && sizeof(FileHeader) <= kPageBytes);
 static_assert(std::is_trivially_copyable_v<FileHeader>);
 
 enum class ChunkKind : std::uint16_t {
-  process = 1,   // tagged strings about the process; one, the first chunk
-  staging = 2,   // a segment of staging rings; never sealed (checksum 0), page-aligned
-  events = 3,    // words of one thread's stream
-  snapshot = 4,  // where memory is at one moment
-  counters = 5,  // a segment of ThreadCounters; never sealed (checksum 0), page-aligned
-  packed = 6,    // words of one thread's stream, compressed
-  mark = 7,      // `heapspy mark`: its text, filled up with zeros; first_tick is when
-  stacks = 8,    // a segment of StackCells; never sealed (checksum 0), page-aligned
+  process = 1,        // tagged strings about the process; one, the first chunk
+  staging = 2,        // a segment of staging rings; never sealed (checksum 0), page-aligned
+  events = 3,         // words of one thread's stream
+  snapshot = 4,       // where memory is at one moment
+  counters = 5,       // a segment of ThreadCounters; never sealed (checksum 0), page-aligned
+  packed = 6,         // words of one thread's stream, compressed
+  mark = 7,           // `heapspy mark`: its text, filled up with zeros; first_tick is when
+  stacks = 8,         // a segment of StackCells; never sealed (checksum 0), page-aligned
+  packed_stacks = 9,  // StackCells, compressed
 };
 
 inline constexpr std::uint32_t kChunkMagic = 0x43505348;  // "HSPC"
@@ -312,6 +313,20 @@ struct StackCell {
   CellKind kind;  // written last
 };
 static_assert(sizeof(StackCell) == 16);
+
+// Payload of a `packed_stacks` chunk: the header, then three zstd frames one after another, then zeros up to a multiple of 8.
+// codes: 8 bytes each. parents, kinds: numbers of 7 bits a byte, as in Column::ticks; of a parent, how far it is below its
+// cell, zigzag, modulo 2^32.
+struct PackedStacksHeader {
+  std::uint32_t first;  // number of the first cell
+  std::uint32_t cells;  // at most kMostPackedCells
+  std::uint32_t codes_bytes;
+  std::uint32_t parents_bytes;
+  std::uint32_t kinds_bytes;
+  std::uint32_t reserved[3];
+};
+static_assert(sizeof(PackedStacksHeader) == 32);
+inline constexpr std::uint32_t kMostPackedCells = 1 << 18;  // in one chunk
 
 // A library or program from its first frame on; after dlclose its number is not used again.
 struct ModuleRecord {
