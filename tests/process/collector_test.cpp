@@ -103,8 +103,8 @@ TEST(Collector, LeavesAPackedTraceOfTheSameEvents) {
   expect_whole(report);
   EXPECT_GE(report.totals.allocations, 10000u);
   EXPECT_EQ(report.threads.size(), 10001u);
-  EXPECT_THAT(kinds_in(run.trace()),
-              testing::IsSubsetOf({ChunkKind::process, ChunkKind::packed, ChunkKind::events, ChunkKind::snapshot}));
+  EXPECT_THAT(kinds_in(run.trace()), testing::IsSubsetOf({ChunkKind::process, ChunkKind::packed, ChunkKind::packed_stacks,
+                                                          ChunkKind::events, ChunkKind::snapshot}));
   EXPECT_EQ(files_in(run.folder() + "/traces"), 1u);
 }
 

@@ -20,17 +20,22 @@ struct Stack {
   int depth = 0;
   Cut cut{};              // none: 0
   uint64_t frames[1100];  // innermost first
+  uint16_t modules[1100];
 };
 
 class Trace {
  public:
-  // The newest allocation of the calling thread that gave `block`.
-  void stack_of(const void* block, Stack* to) {
+  // The newest allocation of the calling thread that gave `block`. Allocations before it are not found any more, unless
+  // `again`.
+  void stack_of(const void* block, Stack* to, bool again = false) {
+    const Reader before = reader();
     to->found = false;
     to->depth = 0;
     to->cut = {};
     uint32_t cell = 0;
-    if (!find(reinterpret_cast<uint64_t>(block), &cell)) return;
+    const bool there = find(reinterpret_cast<uint64_t>(block), &cell);
+    if (again && before.slot == reader().slot && before.delta == reader().delta) reader() = before;
+    if (!there) return;
     to->found = true;
     while (cell && to->depth < 1100) {
       const StackCell* each = cell_at(cell);
@@ -38,9 +43,26 @@ class Trace {
       if (each->kind == CellKind::cut)
         to->cut = static_cast<Cut>(each->code);
       else
+        to->modules[to->depth] = static_cast<uint16_t>(each->code >> kCodeModuleShift),
         to->frames[to->depth++] = each->code & ((1ull << kCodeModuleShift) - 1);
       cell = each->parent;
     }
+  }
+
+  // "": of the program itself, or not found.
+  const char* path_of_module(uint32_t number) {
+    static char path[4096];
+    path[0] = 0;
+    look_around();
+    for (const Cells* each = now().cells; each->count; each++)
+      for (uint32_t i = 0; i < each->count; i++) {
+        if (each->at[i].kind != CellKind::module) continue;
+        const auto* module = reinterpret_cast<const ModuleRecord*>(each->at + i + 1);
+        if (static_cast<uint32_t>(each->at[i].code) == number)
+          memcpy(path, module + 1, module->path_bytes), path[module->path_bytes] = 0;
+        i += static_cast<uint32_t>(each->at[i].code >> 32);
+      }
+    return path;
   }
 
  private:
@@ -69,7 +91,7 @@ class Trace {
       if (!r.slot || r.slot->thread == 0 || r.slot->tid != tid || r.slot->stream_delta != r.delta) {
         if (!find_slot(tid, &r) && (look_around(), !find_slot(tid, &r))) return false;
       }
-      if (r.at < r.slot->appended) r.at = r.slot->appended, r.said = 0;
+      if (r.at + r.ring_words / 4 < r.slot->appended) r.at = r.slot->appended, r.said = 0;  // else it is still there
       bool found = false;
       for (;;) {
         const uint64_t first = word(r, r.at);

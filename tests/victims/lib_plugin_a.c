@@ -1,0 +1,7 @@
+// A plugin that allocates. libplugin_b.so is the same at the same addresses.
+#include <stdlib.h>
+
+void* plugin_allocate(void) {
+  void* volatile block = malloc(77);
+  return block;
+}
