@@ -25,6 +25,7 @@ struct Options {
 report::Report read(const std::string& path) {
   report::BuildOptions build;
   build.progress = reading_progress(path);
+  build.sites.all = true;  // one that is left out of one side would seem to have vanished
   return report::build_report(path, build);
 }
 

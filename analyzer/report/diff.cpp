@@ -1,5 +1,7 @@
 #include "analyzer/report/diff.h"
 
+#include "analyzer/report/diff_sites.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -202,6 +204,7 @@ Diff make_diff(Report before, Report after) {
   add_rss(diff.figures, {"rss"}, before.rss, after.rss);
   add_rss(diff.figures, {"rss", "end"}, before.rss_at_end, after.rss_at_end);
   diff.threads = compare_threads(before, after);
+  diff.sites = compare_sites(before, after);
   diff.before = std::move(before);
   diff.after = std::move(after);
   return diff;

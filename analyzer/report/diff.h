@@ -27,6 +27,13 @@ struct ComparedThreads {
   std::vector<Compared> figures;
 };
 
+// A call stack as it is spelled: functions, or module and offset; lines may differ. Sites that are spelled alike taken
+// together.
+struct ComparedSites {
+  std::vector<FrameReport> frames;  // innermost first; of the report where it is
+  std::vector<Compared> figures;
+};
+
 struct ComparedSetting {
   std::string name;
   std::optional<std::string> before, after;
@@ -37,6 +44,7 @@ struct Diff {
   std::vector<ComparedSetting> settings;  // only those that differ
   std::vector<Compared> figures;          // totals, arenas, rss; in the order of JSON
   std::vector<ComparedThreads> threads;   // largest change of bytes first
+  std::vector<ComparedSites> sites;       // largest change first, of live bytes at the moment or else of bytes allocated
 
   const Compared* figure(std::string_view path_text) const;  // nullptr: there is none
 };

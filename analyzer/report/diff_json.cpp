@@ -1,11 +1,14 @@
 #include "analyzer/report/diff_json.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "analyzer/report/json_values.h"
 
 namespace heapspy::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
+constexpr std::size_t kSites = 1000;
 
 Json number(const std::optional<double>& value, Unit unit) {
   if (!value || !std::isfinite(*value)) return nullptr;
@@ -68,7 +71,15 @@ Json diff_json(const Diff& diff) {
     for (const Compared& figure : each.figures) thread[figure.path[0]] = compared_json(figure);
     json["threads"].push_back(std::move(thread));
   }
-  json["sites"] = Json::array();  // no call stacks are recorded yet
+  json["sites"] = Json::array();
+  const std::size_t shown = std::min(kSites, diff.sites.size());
+  for (std::size_t i = 0; i < shown; i++) {
+    const ComparedSites& each = diff.sites[i];
+    Json site = {{"frames", list_json(each.frames, frame_json)}};
+    for (const Compared& figure : each.figures) site[figure.path[0]] = compared_json(figure);
+    json["sites"].push_back(std::move(site));
+  }
+  json["sites_left_out"] = diff.sites.size() - shown;
   return json;
 }
 

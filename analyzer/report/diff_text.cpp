@@ -8,12 +8,14 @@
 #include "analyzer/findings/quantity.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/sections.h"
+#include "analyzer/report/site_frames.h"
 #include "analyzer/report/table.h"
 
 namespace heapspy::report {
 namespace {
 
 constexpr std::size_t kThreadRows = 8;
+constexpr std::size_t kSiteRows = 10;
 // Below this a change of a part is noise between two runs of the same program.
 constexpr double kNamed = 1 << 20;
 
@@ -182,6 +184,29 @@ Lines thread_diff_lines(const Diff& diff) {
   return table.lines(kWidth);
 }
 
+std::string vanished_or_new(const ComparedSites& site) {
+  const Compared& calls = site.figures[3];
+  return calls.before.value_or(0) == 0 ? "new" : calls.after.value_or(0) == 0 ? "vanished" : "";
+}
+
+// Those that changed; by bytes allocated where nothing is live that changed.
+Lines site_diff_lines(const Diff& diff) {
+  const bool live = !diff.sites.empty() && diff.sites[0].figures[0].change().value_or(0) != 0;
+  const std::size_t figure = live ? 0 : 2;
+  Table table({live ? "Sites, live bytes" : "Sites, bytes allocated", "before", "after", "change", "", ""});
+  std::size_t rows = 0;
+  for (const ComparedSites& each : diff.sites) {
+    if (rows == kSiteRows || each.figures[figure].change().value_or(0) == 0) break;
+    const std::string name =
+        each.frames.empty() ? "(call stack not known)" : frame_text(each.frames[telling_frame(each.frames)]);
+    const Compared& bytes = each.figures[figure];
+    table.add({"  " + name, figure_text(bytes.before, Unit::bytes), figure_text(bytes.after, Unit::bytes), changed_text(bytes),
+               percent_changed(bytes), vanished_or_new(each)});
+    rows++;
+  }
+  return rows ? table.lines(kWidth) : Lines{};
+}
+
 // "at its peak (9.8 s and 7.1 s)"
 std::string both_moments(const Diff& diff) {
   const auto time = [](const Report& report) { return report.at.time_s ? findings::seconds_text(*report.at.time_s) : "?"; };
@@ -218,6 +243,7 @@ std::vector<std::string> diff_text(const Diff& diff, const Screen& screen) {
   append(lines, arena_diff_lines(diff, "Arenas then", "arenas."), screen);
   append(lines, totals_lines(diff), screen);
   append(lines, thread_diff_lines(diff), screen);
+  append(lines, site_diff_lines(diff), screen);
   return lines;
 }
 

@@ -35,5 +35,6 @@ Json totals_json(const TotalsReport&);
 Json size_json(const SizeReport&);
 Json thread_size_json(const SizeReport&);  // what is kept per thread
 Json lifetime_json(const LifetimeReport&);
+Json frame_json(const FrameReport&);
 
 }  // namespace heapspy::report

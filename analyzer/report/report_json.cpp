@@ -68,11 +68,6 @@ Json rss_json(const RssReport& rss) {
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
-Json frame_json(const FrameReport& frame) {
-  return {{"function", text_or_null(frame.function)}, {"file", text_or_null(frame.file)}, {"line", maybe(frame.line)},
-          {"module", text_or_null(frame.module)},     {"offset", frame.offset},           {"inlined", frame.inlined}};
-}
-
 Json site_json(const SiteReport& site) {
   return {{"id", site.id},
           {"frames", list_json(site.frames, frame_json)},
@@ -162,6 +157,11 @@ Json thread_json(const ThreadReport& thread) {
           {"pinned_bytes", maybe(thread.pinned_bytes)},
           {"standard_error", error_json(thread.standard_error)},
           {"sizes", list_json(thread.sizes, thread_size_json)}};
+}
+
+Json frame_json(const FrameReport& frame) {
+  return {{"function", text_or_null(frame.function)}, {"file", text_or_null(frame.file)}, {"line", maybe(frame.line)},
+          {"module", text_or_null(frame.module)},     {"offset", frame.offset},           {"inlined", frame.inlined}};
 }
 
 // Rounded up: an error of 0 is said of what is known exactly only.

@@ -14,6 +14,7 @@ constexpr std::size_t kRows = 8;    // per table, so that the whole is about a p
 constexpr std::size_t kBeside = 4;  // spaces between two tables beside each other
 constexpr std::size_t kTimeRows = 6;
 constexpr std::size_t kSites = 10;
+constexpr std::size_t kBranches = 5;  // of each node of a tree
 constexpr std::size_t kSitesOfAll = 5;
 
 void append(Lines& lines, const Lines& more, bool gap = true) {
@@ -50,7 +51,7 @@ std::vector<std::string> report_text(const Report& report, const TextOptions& op
   append(lines, order_lines(report), false);
   lines.push_back(allocator_line(report));
   if (options.tree) {
-    append(lines, tree_lines(report, screen, *options.tree));
+    append(lines, tree_lines(report, screen, *options.tree, options.top.value_or(kBranches)));
     return lines;
   }
   switch (options.by) {

@@ -15,9 +15,9 @@ enum class By { everything, process, thread, size, arena, site, module };  // pr
 
 struct TextOptions {
   Screen screen;
-  By by = By::everything;          // else: the head of the report and that one table, in full
-  std::optional<std::size_t> top;  // rows per table; by default 8, with `by` all (sites: 10)
-  std::optional<TreeOrder> tree{};   // instead: the call tree
+  By by = By::everything;           // else: the head of the report and that one table, in full
+  std::optional<std::size_t> top;   // rows per table; by default 8, with `by` all (sites: 10)
+  std::optional<TreeOrder> tree{};  // instead: the call tree
 };
 
 // Lines without newlines.

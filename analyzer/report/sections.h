@@ -31,7 +31,7 @@ std::string finding_headline(const findings::Finding&);  // "Retained, 374.9 MiB
 Lines site_lines(const Report&, const Screen&, std::size_t top, bool in_full);
 Lines module_table_lines(const Report&, const Screen&, std::size_t top);
 // site_tree.cpp
-Lines tree_lines(const Report&, const Screen&, TreeOrder);
+Lines tree_lines(const Report&, const Screen&, TreeOrder, std::size_t top);
 
 // threads_text.cpp
 Lines thread_lines(const Report&, const Screen&, std::size_t top);

@@ -73,8 +73,20 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// "f" of "ns::Class<int>::f".
+std::string_view last_name(std::string_view name) {
+  std::size_t begin = 0;
+  for_each_outside(name, [&](std::size_t i, bool is_sign) {
+    if (!is_sign && name[i] == ':') begin = i + 1;
+    return true;
+  });
+  return name.substr(begin);
+}
+
 bool allocates(std::string_view name) {
-  if (name.starts_with("operator new") || name.starts_with("operator delete")) return true;
+  const std::string_view last = last_name(name);
+  if (last.starts_with("operator new") || last.starts_with("operator delete")) return true;
+  if (is_one_of(last, {"malloc", "calloc", "realloc", "allocate", "reallocate", "AllocateHeap", "ReallocateHeap"})) return true;
   while (name.starts_with("_")) name.remove_prefix(1);
   for (const std::string_view prefix : {"x", "g_", "je_", "mi_", "tc_", "libc_", "PyMem_", "PyObject_", "rust_", "rdl_"}) {
     if (!name.starts_with(prefix)) continue;
@@ -83,8 +95,8 @@ bool allocates(std::string_view name) {
                                         "Realloc", "RawMalloc", "RawCalloc", "RawRealloc", "memalign"})
       if (rest.starts_with(call)) return true;
   }
-  return is_one_of(name, {"malloc", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc", "posix_memalign",
-                          "valloc", "pvalloc", "strdup", "strndup", "asprintf", "vasprintf", "getline", "getdelim"});
+  return is_one_of(name, {"reallocarray", "memalign", "aligned_alloc", "posix_memalign", "valloc", "pvalloc", "strdup",
+                          "strndup", "asprintf", "vasprintf", "getline", "getdelim"});
 }
 
 bool is_standard(std::string_view name) {

@@ -8,7 +8,8 @@
 
 namespace heapspy::report {
 
-// Of an allocator, of a wrapper around one, of a standard library, or what calls main(): says nothing about why memory was asked for.
+// Of an allocator, of a wrapper around one, of a standard library, or what calls main(): says nothing about why memory was
+// asked for.
 bool is_plumbing(const FrameReport&);
 // The innermost frame that is none of these; the innermost of all where every one is. 0 for no frames.
 std::size_t telling_frame(const std::vector<FrameReport>&);

@@ -13,8 +13,9 @@
 namespace heapspy::report {
 namespace {
 
-constexpr double kShown = 0.01;  // of the whole: branches with less are summed up
-constexpr std::size_t kDeepest = 40;
+constexpr double kShown = 0.01;           // of the whole: branches with less are summed up
+constexpr std::size_t kLongestChain = 6;  // nodes that do not branch, shown one below the other
+constexpr std::size_t kIndent = 2;
 
 bool by_live_bytes(const Report& report) {
   return std::any_of(report.sites.begin(), report.sites.end(),
@@ -41,29 +42,60 @@ void sort(TreeNode& node) {
   for (TreeNode& each : node.children) sort(each);
 }
 
-// A node's only child stands right below it: what branches is what is indented.
-void draw(const TreeNode& node, std::uint64_t whole, std::size_t indent, std::size_t depth, Lines& lines) {
-  std::uint64_t small = 0;
-  std::size_t small_count = 0;
-  const auto shown = [&](const TreeNode& each) {
-    return static_cast<double>(each.bytes) >= kShown * static_cast<double>(whole);
-  };
-  const auto branches = std::count_if(node.children.begin(), node.children.end(), shown);
-  for (const TreeNode& each : node.children) {
-    if (!shown(each) || depth > kDeepest) {
-      small += each.bytes;
-      small_count++;
-      continue;
-    }
-    lines.push_back(fit(right(findings::bytes_text(each.bytes), 10) + right(findings::percent_text(each.bytes, whole), 7) +
-                            "  " + std::string(indent, ' ') + each.name,
-                        kWidth));
-    draw(each, whole, indent + (branches > 1 ? 2 : 0), depth + 1, lines);
-  }
-  if (small_count && depth <= kDeepest && branches)
-    lines.push_back(right(findings::bytes_text(small), 10) + right(findings::percent_text(small, whole), 7) + "  " +
-                    std::string(indent, ' ') + fmt::format("({} smaller)", small_count));
+bool is_shown(const TreeNode& node, std::uint64_t whole) {
+  return static_cast<double>(node.bytes) >= kShown * static_cast<double>(whole);
 }
+
+const TreeNode* only_child(const TreeNode& node, std::uint64_t whole) {
+  const bool one = !node.children.empty() && is_shown(node.children[0], whole) &&
+                   (node.children.size() == 1 || !is_shown(node.children[1], whole));
+  return one ? &node.children[0] : nullptr;
+}
+
+// How many nodes follow below `node`, one below the other, until one branches or ends.
+std::size_t chain_length(const TreeNode& node, std::uint64_t whole) {
+  std::size_t length = 0;
+  for (const TreeNode* at = only_child(node, whole); at; at = only_child(*at, whole)) length++;
+  return length;
+}
+
+struct Drawing {
+  std::uint64_t whole = 0;
+  std::size_t branches = 0;  // shown of each node
+  Lines lines;
+
+  void add(std::uint64_t bytes, std::size_t indent, const std::string& text) {
+    lines.push_back(fit(right(findings::bytes_text(bytes), 10) + right(findings::percent_text(bytes, whole), 7) + "  " +
+                            std::string(indent, ' ') + text,
+                        kWidth));
+  }
+
+  // A node's only child stands right below it: what branches is what is indented. Of long rows the middle is left out.
+  void draw(const TreeNode& node, std::size_t indent) {
+    const TreeNode* at = &node;
+    const std::size_t length = chain_length(node, whole);
+    for (std::size_t i = 0; i < length; i++) {
+      at = only_child(*at, whole);
+      if (length <= kLongestChain || i < kLongestChain / 2 || i + 1 >= length)
+        add(at->bytes, indent, at->name);
+      else if (i == kLongestChain / 2)
+        lines.push_back(std::string(19, ' ') + std::string(indent, ' ') + fmt::format("… {} more", length - 1 - i));
+    }
+    std::size_t shown = 0, left_out = 0;
+    std::uint64_t bytes_left_out = 0;
+    for (const TreeNode& each : at->children) {
+      if (shown < branches && is_shown(each, whole)) {
+        add(each.bytes, indent + kIndent, each.name);
+        draw(each, indent + kIndent);
+        shown++;
+      } else {
+        bytes_left_out += each.bytes;
+        left_out++;
+      }
+    }
+    if (left_out && shown) add(bytes_left_out, indent + kIndent, fmt::format("({} smaller)", left_out));
+  }
+};
 
 }  // namespace
 
@@ -92,7 +124,7 @@ TreeNode site_tree(const Report& report, TreeOrder order) {
   return root;
 }
 
-Lines tree_lines(const Report& report, const Screen& screen, TreeOrder order) {
+Lines tree_lines(const Report& report, const Screen& screen, TreeOrder order, std::size_t top) {
   if (report.sites.empty()) return site_lines(report, screen, 1, true);
   const TreeNode root = site_tree(report, order);
   Lines lines = {
@@ -101,7 +133,12 @@ Lines tree_lines(const Report& report, const Screen& screen, TreeOrder order) {
                           order == TreeOrder::down ? "from main() down to who allocates" : "from who allocates up to callers"),
               screen)};
   if (!report.site_scope.empty()) lines.push_back("Only " + printable(report.site_scope) + ".");
-  draw(root, root.bytes, 0, 0, lines);
+  Drawing drawing;
+  drawing.whole = root.bytes;
+  drawing.branches = top;
+  drawing.add(root.bytes, 0, "everything");
+  drawing.draw(root, 0);
+  lines.insert(lines.end(), drawing.lines.begin(), drawing.lines.end());
   return lines;
 }
 

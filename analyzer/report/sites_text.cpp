@@ -231,9 +231,9 @@ Lines module_table_lines(const Report& report, const Screen& screen, std::size_t
                "allocated", "calls", "pinned", "sites"});
   for (std::size_t i = 0; i < shown; i++) {
     const Sum& sum = rows[i].second;
-    table.add({"  " + printable(rows[i].first), findings::bytes_text(sum.live), findings::bytes_text(sum.peak),
-               findings::bytes_text(sum.bytes), findings::count_text(sum.calls), findings::bytes_text(sum.pinned),
-               findings::count_text(sum.sites)});
+    table.add({"  " + printable(rows[i].first.substr(rows[i].first.rfind('/') + 1)), findings::bytes_text(sum.live),
+               findings::bytes_text(sum.peak), findings::bytes_text(sum.bytes), findings::count_text(sum.calls),
+               findings::bytes_text(sum.pinned), findings::count_text(sum.sites)});
   }
   Lines lines = table.lines(kWidth);
   lines[0] = heading(lines[0], screen);

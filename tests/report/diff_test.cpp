@@ -187,5 +187,46 @@ TEST(Condition, ExplainsWhatWasCompared) {
   EXPECT_EQ(explain(parse_condition("peak_rss < -10%"), diff), "peak_rss < -10%: 752.0 MiB before, 477.0 MiB after");
 }
 
+SiteReport site(std::vector<std::string> functions, std::uint64_t live, std::uint64_t line) {
+  SiteReport site;
+  for (std::string& each : functions) {
+    FrameReport& frame = site.frames.emplace_back();
+    frame.function = std::move(each);
+    frame.file = "shop.cpp";
+    frame.line = line++;
+  }
+  site.live_bytes = live;
+  site.peak_bytes = 2 * live;
+  site.bytes = 10 * live + 5;
+  site.allocations = 3;
+  return site;
+}
+
+TEST(Diff, ComparesSitesByTheFunctionsOfTheirStacks) {
+  Report before = sample_report(), after = sample_report();
+  before.trace.stacks = after.trace.stacks = "dwarf";
+  before.sites = {site({"fill", "main"}, 5 * kMiB, 10), site({"gone", "main"}, kMiB, 20), site({"fill", "test"}, 7, 10)};
+  after.sites = {site({"fill", "main"}, 9 * kMiB, 12), site({"fresh", "main"}, 2 * kMiB, 30), site({"fill", "test"}, 7, 12)};
+  const Diff diff = make_diff(before, after);
+  ASSERT_EQ(diff.sites.size(), 4u);
+  EXPECT_EQ(diff.sites[0].frames[0].function, "fill");
+  EXPECT_EQ(diff.sites[0].figures[0].change(), 4.0 * kMiB);
+  EXPECT_EQ(diff.sites[1].frames[0].function, "fresh");
+  EXPECT_EQ(diff.sites[1].figures[0].before, 0.0);
+  EXPECT_EQ(diff.sites[2].figures[0].change(), -1.0 * kMiB);
+  EXPECT_EQ(diff.sites[3].figures[0].change(), 0.0);
+  const auto json = diff_json(diff);
+  EXPECT_EQ(json["sites"][0]["frames"][1]["function"], "main");
+  EXPECT_EQ(json["sites"][0]["live_bytes"]["change"], 4 * kMiB);
+  EXPECT_EQ(json["sites_left_out"], 0);
+  std::string text;
+  for (const std::string& line : diff_text(diff, Screen{})) text += line + "\n";
+  EXPECT_THAT(text, HasSubstr("Sites, live bytes"));
+  EXPECT_THAT(text, HasSubstr("vanished"));
+  EXPECT_THAT(text, HasSubstr("fresh at shop.cpp:30"));
+  after.trace.stacks = "none";
+  EXPECT_TRUE(make_diff(before, after).sites.empty());
+}
+
 }  // namespace
 }  // namespace heapspy::report

@@ -58,6 +58,10 @@ TEST(Frames, ThatTellMostAreNotOfAllocatorsAndStandardLibraries) {
                            frame("hello::main")}),
             2u);
   EXPECT_EQ(telling_frame({frame("malloc", "/usr/lib/libc.so.6"), frame("_start")}), 0u) << "the innermost, where all are such";
+  EXPECT_EQ(telling_frame(
+                {frame("os::malloc(unsigned long, MEMFLAGS)"), frame("CHeapObj<(MEMFLAGS)9>::operator new[](unsigned long)"),
+                 frame("MallocArrayAllocator<Task>::allocate(unsigned long, MEMFLAGS)"), frame("Queue::initialize()")}),
+            3u);
   EXPECT_EQ(telling_frame({}), 0u);
 }
 

@@ -1,0 +1,70 @@
+// What `heapspy inspect` shows: the heaps of a process or a core file taken apart, and around them what the kernel knows.
+// inspection_json and inspection_text write it; they add nothing of their own. Filled by inspection_build.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/heap/taken_apart.h"
+#include "analyzer/process/core_file.h"
+#include "analyzer/process/live_process.h"
+#include "analyzer/process/memory_map.h"
+#include "analyzer/report/report.h"
+
+namespace heapspy::report {
+
+// As ArenaReport, with what only a walk knows.
+struct InspectedArena {
+  std::uint32_t id = 0;  // from 1: main, secondary by address, mapped blocks
+  std::string kind;      // "main", "secondary", "mmapped"
+  std::optional<std::uint64_t> address;
+  Count heaps;
+  std::vector<std::uint32_t> threads;  // tids of those that are attached to it
+  bool proven = true;                  // else its chunks did not fit together, and their figures are not known
+  Bytes system_bytes, in_use_bytes, resident_bytes, trimmable_bytes, pinned_bytes, cached_bytes;
+  Count blocks;                   // in use
+  Bytes trimmable_at_most_bytes;  // were all of it resident: for a core, which does not say
+  Bytes top_bytes, tcache_bytes, fastbin_bytes, unsorted_bytes, small_bytes, large_bytes;
+  Bytes secondary_top_bytes;  // resident pages of a top that no trim returns; within cached
+  Bytes in_use_resident_bytes;
+  std::optional<heap::Plug> plug;
+};
+
+struct InspectedThread {
+  std::uint32_t tid = 0;
+  std::optional<std::uint64_t> arena;  // address
+  Count cached_blocks;
+  Bytes cached_bytes;
+};
+
+struct Inspection {
+  ProcessReport process;
+  bool core = false;
+  std::string path;        // of a core
+  bool runs_glibc = true;  // else another allocator answers, and nothing is said about arenas
+  std::optional<heap::TakenApart> heap;
+  std::vector<InspectedArena> arenas;
+  std::vector<InspectedThread> threads;  // by tid
+  Bytes trim_prediction_bytes, trim_at_most_bytes;
+  RssReport rss;
+  std::vector<process::KindTotal> kinds;  // of mappings; where there is no heap to show
+  Seconds pause_s;                        // nullopt: nothing was stopped
+  double walk_s = 0;
+  std::uint64_t copied_bytes = 0;
+  std::uint32_t attempts = 1;  // a thread that stands inside malloc may leave an arena amid a change: then once more
+  std::vector<std::string> notes;
+
+  // Sum over the arenas; nullopt where one of them is not known.
+  Bytes sum(Bytes InspectedArena::*figure) const;
+};
+
+// Stops the process for as long as it takes to copy. Throws process::TargetError.
+Inspection inspect_process(const process::LiveProcess&);
+Inspection inspect_core(const process::CoreFile&);
+
+// "main", "arena 3", "mapped blocks".
+std::string arena_label(const InspectedArena&);
+
+}  // namespace heapspy::report

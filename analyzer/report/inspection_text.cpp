@@ -1,0 +1,215 @@
+#include "analyzer/report/inspection_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analyzer/findings/quantity.h"
+#include "analyzer/report/printable.h"
+#include "analyzer/report/sections.h"
+#include "analyzer/report/table.h"
+
+namespace heapspy::report {
+namespace {
+
+using findings::bytes_text;
+using findings::count_text;
+using findings::percent_text;
+
+constexpr std::size_t kArenasShown = 20;
+
+void append(Lines& to, const Lines& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+std::string title(const Inspection& inspection) {
+  const std::string command = inspection.process.command.empty() ? "?" : command_text(inspection.process.command);
+  return fmt::format("{}   {}pid {}", fit(command, 76), inspection.core ? "core of " : "", inspection.process.pid);
+}
+
+std::string allocator_text(const Inspection& inspection) {
+  const ProcessReport& process = inspection.process;
+  std::string text = process.allocator_name == "unknown" ? "allocator not recognised" : process.allocator_name;
+  if (process.allocator_version) text += " " + *process.allocator_version;
+  if (inspection.heap) {
+    const heap::TakenApart& apart = *inspection.heap;
+    text += fmt::format(" · {} in {}", findings::plural_text(apart.copy.arenas.size(), "arena", "arenas"),
+                        findings::plural_text(apart.copy.regions.size(), "heap", "heaps"));
+  }
+  if (inspection.pause_s)
+    text += fmt::format(" · stood still for {}, {} copied", findings::seconds_text(*inspection.pause_s),
+                        bytes_text(inspection.copied_bytes));
+  return text;
+}
+
+Bytes free_bytes(const Inspection& inspection) {
+  const Bytes trimmable = inspection.sum(&InspectedArena::trimmable_bytes),
+              pinned = inspection.sum(&InspectedArena::pinned_bytes), cached = inspection.sum(&InspectedArena::cached_bytes);
+  return trimmable && pinned && cached ? Bytes(*trimmable + *pinned + *cached) : std::nullopt;
+}
+
+std::string conclusion(const Inspection& inspection) {
+  const Bytes resident = inspection.sum(&InspectedArena::resident_bytes), free = free_bytes(inspection);
+  if (inspection.core) {
+    const Bytes system = inspection.sum(&InspectedArena::system_bytes), in_use = inspection.sum(&InspectedArena::in_use_bytes);
+    return fmt::format(
+        "malloc held {}, {} of it in use. A core does not say what was resident: malloc_trim(0) would have given "
+        "back at most {}.",
+        bytes_or_unknown(system), bytes_or_unknown(in_use), bytes_or_unknown(inspection.trim_at_most_bytes));
+  }
+  if (!free)
+    return fmt::format("malloc holds {} of {} RSS; how much of it is free is not known (see the checks).",
+                       bytes_or_unknown(resident), bytes_or_unknown(inspection.rss.total_bytes));
+  return fmt::format("malloc holds {} of {} RSS, and {} of that is free: malloc_trim(0) would give back {} now.",
+                     bytes_or_unknown(resident), bytes_or_unknown(inspection.rss.total_bytes), bytes_text(*free),
+                     bytes_or_unknown(inspection.trim_prediction_bytes));
+}
+
+Lines without_heap(const Inspection& inspection) {
+  const std::string& name = inspection.process.allocator_name;
+  const std::string rss = inspection.core ? "" : fmt::format("RSS {}. ", bytes_or_unknown(inspection.rss.total_bytes));
+  std::string text;
+  if (name != "unknown")
+    text = fmt::format("{}{} answers malloc in it, and its heaps are not read; what the kernel knows:", rss, name);
+  else
+    text = fmt::format(
+        "{}No heap of glibc's malloc was found: it was not called yet, or another allocator answers. What the kernel knows:",
+        rss);
+  Lines lines = wrap(text, kWidth);
+  lines.emplace_back();
+  Table table({"Mappings", "count", "size", inspection.core ? "" : "resident"});
+  for (const process::KindTotal& kind : inspection.kinds)
+    table.add({"  " + std::string(process::name(kind.kind)), count_text(kind.count), bytes_text(kind.size_bytes),
+               inspection.core ? "" : bytes_text(kind.rss_bytes)});
+  append(lines, table.lines(kWidth));
+  return lines;
+}
+
+Lines part_lines(const Inspection& inspection, const Screen& screen) {
+  const Bytes resident = inspection.sum(&InspectedArena::resident_bytes);
+  Table table({"Malloc's memory", "resident", "", ""});
+  table.align_left(3);
+  const auto row = [&](const char* what, const Bytes& bytes, const char* why) {
+    table.add({what, bytes_or_unknown(bytes), bytes && resident ? percent_text(*bytes, *resident) : "", why});
+  };
+  row("  in use", inspection.sum(&InspectedArena::in_use_resident_bytes),
+      "blocks with headers and rounding, malloc's own tables");
+  row("  free, trimmable", inspection.sum(&InspectedArena::trimmable_bytes), "whole free pages that malloc_trim(0) returns");
+  row("  free, pinned", inspection.sum(&InspectedArena::pinned_bytes), "on pages that also hold a block in use");
+  row("  free, cached", inspection.sum(&InspectedArena::cached_bytes), "thread caches, tops of secondary arenas");
+  if (const Bytes tops = inspection.sum(&InspectedArena::secondary_top_bytes); tops && *tops)
+    row("    tops of secondary arenas", tops, "no trim returns them; M_TRIM_THRESHOLD set before start does");
+  Lines lines = table.lines(kWidth);
+  lines[0] = heading(lines[0], screen);
+  return lines;
+}
+
+std::string plug_text(const InspectedArena& arena) {
+  if (!arena.plug) return "";
+  return fmt::format("{}{} at {:#x}", bytes_text(arena.plug->bytes),
+                     arena.plug->kind == heap::ChunkKind::in_use ? "" : std::string(" (") + heap::name(arena.plug->kind) + ")",
+                     arena.plug->address);
+}
+
+Lines arena_lines(const Inspection& inspection, const Screen& screen) {
+  std::vector<const InspectedArena*> arenas;
+  for (const InspectedArena& arena : inspection.arenas) arenas.push_back(&arena);
+  std::stable_sort(arenas.begin(), arenas.end(), [](const InspectedArena* a, const InspectedArena* b) {
+    if ((a->kind == "main") != (b->kind == "main")) return a->kind == "main";
+    return a->resident_bytes.value_or(a->system_bytes.value_or(0)) > b->resident_bytes.value_or(b->system_bytes.value_or(0));
+  });
+  const std::size_t shown = std::min(arenas.size(), kArenasShown);
+  Table table({"", "system", "resident", "in use", "trimmable", "pinned", "cached", "top", "plug: highest block"});
+  table.align_left(8);
+  table.give_way(8);
+  for (std::size_t i = 0; i < shown; i++) {
+    const InspectedArena& arena = *arenas[i];
+    table.add({"  " + arena_label(arena), bytes_or_unknown(arena.system_bytes), bytes_or_unknown(arena.resident_bytes),
+               bytes_or_unknown(arena.in_use_bytes),
+               bytes_or_unknown(inspection.core ? arena.trimmable_at_most_bytes : arena.trimmable_bytes),
+               bytes_or_unknown(arena.pinned_bytes), bytes_or_unknown(arena.cached_bytes), bytes_or_unknown(arena.top_bytes),
+               arena.proven ? plug_text(arena) : "not proven: see the checks"});
+  }
+  Lines lines = {heading(
+      shown == arenas.size() ? fmt::format("Arenas ({})", shown) : fmt::format("Arenas ({} of {})", shown, arenas.size()),
+      screen)};
+  append(lines, table.lines(kWidth));
+  if (inspection.core) lines.emplace_back("  trimmable: at most, were all of it resident");
+  return lines;
+}
+
+Lines chunk_kind_lines(const Inspection& inspection, const Screen& screen) {
+  const heap::TakenApart& apart = *inspection.heap;
+  heap::ChunkSums sums;
+  for (const heap::Chunk& chunk : apart.walk.chunks) sums.add(chunk);
+  Table table({"Chunks", "count", "bytes"});
+  for (std::size_t k = 0; k < heap::kChunkKinds; k++)
+    if (sums.count[k])
+      table.add({fmt::format("  {}", heap::kChunkKindNames[k]), count_text(sums.count[k]), bytes_text(sums.bytes[k])});
+  if (apart.account.mapped.blocks)
+    table.add({"  mapped blocks", count_text(apart.account.mapped.blocks), bytes_text(apart.account.mapped.bytes)});
+  Lines lines = table.lines(kWidth);
+  lines[0] = heading(lines[0], screen);
+  return lines;
+}
+
+Lines rss_lines(const Inspection& inspection, const Screen& screen) {
+  if (!inspection.rss.total_bytes) return {};
+  Table table({"RSS", bytes_text(*inspection.rss.total_bytes), ""});
+  for (const PartReport& part : inspection.rss.parts)
+    if (part.bytes)
+      table.add({"  " + part.name, bytes_text(part.bytes), percent_text(part.bytes, *inspection.rss.total_bytes)});
+  Lines lines = table.lines(kWidth);
+  lines[0] = heading(lines[0], screen);
+  for (const std::string& note : inspection.rss.notes)
+    for (const std::string& line : wrap("Note: " + printable(note), kWidth - 2)) lines.push_back("  " + line);
+  return lines;
+}
+
+Lines check_lines(const Inspection& inspection, const Screen& screen) {
+  const std::vector<heap::Check>& checks = inspection.heap->checks;
+  const bool all = inspection.heap->proven();
+  Lines lines = {
+      heading(all ? fmt::format("Checks: all {} hold, {} chunks in {}", checks.size(),
+                                count_text(inspection.heap->walk.chunks.size()), findings::seconds_text(inspection.walk_s))
+                  : "Checks: not all hold; figures of the arenas that they are about are left out or to be doubted",
+              screen)};
+  for (const heap::Check& check : checks)
+    for (const std::string& line :
+         wrap(fmt::format("{}  {}: {}", check.ok ? "ok    " : "FAILED", check.name, printable(check.detail)), kWidth - 2))
+      lines.push_back("  " + line);
+  return lines;
+}
+
+}  // namespace
+
+Lines inspection_lines(const Inspection& inspection, const Screen& screen) {
+  Lines lines;
+  if (!inspection.heap) {
+    lines = {title(inspection), allocator_text(inspection)};
+    append(lines, without_heap(inspection));
+  } else {
+    lines = wrap(conclusion(inspection), kWidth);
+    for (std::string& line : lines) line = heading(line, screen);
+    lines.push_back(title(inspection));
+    append(lines, wrap(allocator_text(inspection), kWidth));
+    if (!inspection.core) {
+      lines.emplace_back();
+      append(lines, part_lines(inspection, screen));
+    }
+    lines.emplace_back();
+    append(lines, arena_lines(inspection, screen));
+    lines.emplace_back();
+    append(lines, chunk_kind_lines(inspection, screen));
+  }
+  if (const Lines rss = rss_lines(inspection, screen); !rss.empty()) {
+    lines.emplace_back();
+    append(lines, rss);
+  }
+  if (inspection.heap) {
+    lines.emplace_back();
+    append(lines, check_lines(inspection, screen));
+  }
+  for (const std::string& note : inspection.notes) append(lines, wrap("Note: " + printable(note), kWidth));
+  return lines;
+}
+
+}  // namespace heapspy::report
