@@ -125,6 +125,17 @@ bool Memoized::advance_otherwise(Frame& frame, uint64_t rule, uint64_t context, 
   return *stop = Stop::no_rule, false;
 }
 
+// Whether this may be the caller of a frame whose rbp is `bp`.
+bool Memoized::is_plausible(const Registers& caller, uint64_t bp) {
+  const bool generated = recorder->rules.find(caller.pc).code >> 48 == 0;
+  // Of pure frame pointers the loader's word is enough: that is as cheap as they are.
+  if (!generated && recorder->file.header().stacks == Stacks::frame_pointers) return true;
+  if (follows_call(caller.pc)) return true;
+  // An interpreter's templates return to where nothing was called, but they have a frame pointer each.
+  return generated && caller.bp > bp && caller.bp - bp < kLargestFrame && !(caller.bp & 7) && memory_.reaches(caller.bp + 16) &&
+         os::is_readable(caller.pc);
+}
+
 // Code without unwind data, or mode fp: rbp is believed where it points up the stack at a return address.
 bool Memoized::advance_by_frame_pointer(Frame& frame, Registers* caller, Stop* stop) {
   const uint64_t bp = frame.bp;
@@ -135,10 +146,7 @@ bool Memoized::advance_by_frame_pointer(Frame& frame, Registers* caller, Stop* s
   *caller = {word_at(bp + 8), bp + 16, word_at(bp)};
   if (caller->pc == 0) return *stop = Stop::end, false;
   if (caller->pc >= kAddressLimit || caller->pc < 4096) return false;
-  // Of pure frame pointers the loader's word is enough: that is as cheap as they are.
-  const Known known = recorder->rules.find(caller->pc);
-  if ((known.code >> 48 == 0 || recorder->file.header().stacks != Stacks::frame_pointers) && !follows_call(caller->pc))
-    return false;
+  if (!is_plausible(*caller, bp)) return false;
   frame.bp_slot = reinterpret_cast<const uint64_t*>(bp);
   return true;
 }

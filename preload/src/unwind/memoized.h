@@ -63,6 +63,7 @@ class Memoized {
   HEAPSPY_COLD bool advance_otherwise(Frame& frame, uint64_t rule, uint64_t context, Registers* caller, Stop* stop,
                                       uint64_t* signal_context);
   bool advance_by_frame_pointer(Frame& frame, Registers* caller, Stop* stop);
+  bool is_plausible(const Registers& caller, uint64_t bp);
   int first_changed(int top, int last);
   HEAPSPY_COLD int root_changed();
   uint32_t keep(int top, int fresh);

@@ -7,6 +7,22 @@
 
 namespace heapspy::unwind {
 
+namespace {
+
+// __libc_csu_init, which every program linked before glibc 2.34 has of its own, without unwind data: constructors run beneath
+// it.
+bool is_csu_init(uint64_t pc) {
+  constexpr uint8_t kAfterCall[] = {0x48, 0x83, 0xc3, 0x01, 0x48, 0x39, 0xdd, 0x75, 0xea, 0x48, 0x83, 0xc4,
+                                    0x08, 0x5b, 0x5d, 0x41, 0x5c, 0x41, 0x5d, 0x41, 0x5e, 0x41, 0x5f, 0xc3};
+  if (!os::is_readable(pc) || !os::is_readable(pc + sizeof kAfterCall - 8)) return false;
+  for (unsigned i = 0; i < sizeof kAfterCall; i++)
+    if (reinterpret_cast<const volatile uint8_t*>(pc)[i] != kAfterCall[i]) return false;
+  return true;
+}
+constexpr Rule kCsuInit = {RuleKind::sp, BpRule::at_cfa, 64, -48, 0, 0};
+
+}  // namespace
+
 Known RuleTable::find_out(uint64_t place) {
   constexpr uint64_t kByFrame = static_cast<uint64_t>(RuleKind::by_frame);
   if (!recorder->alive) return {place, static_cast<uint64_t>(RuleKind::no_rule)};
@@ -20,6 +36,9 @@ Known RuleTable::find_out(uint64_t place) {
   Rule found_rule{RuleKind::by_frame, BpRule::same, 0, 0, 0, 0};
   if (recorder->file.header().stacks != format::Stacks::frame_pointers && found.data.header)
     found_rule = eh_frame_rule(found.data, pc);
+  if (found_rule.kind == RuleKind::by_frame && recorder->file.header().stacks != format::Stacks::frame_pointers &&
+      is_csu_init(place))
+    found_rule = kCsuInit;
   const uint64_t rule = found_rule.packed(new_id());
   keep(code, rule);
   return {code, rule};
