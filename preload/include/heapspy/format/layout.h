@@ -118,7 +118,7 @@ struct FileHeader {
   std::uint32_t copies;                    // copies frozen so far, in mode ring
   std::uint64_t sampling_lost;             // mode sample: blocks not sampled because the set of sampled ones was full
   Stacks stacks;
-  std::uint32_t stack_depth;  // HEAPSPY_DEPTH: frames kept
+  std::uint32_t stack_depth;  // HEAPSPY_DEPTH: frames kept at least; a deeper stack is cut up to 32 frames further out
   std::uint64_t stack_cells;  // claimed so far in the stack table
   std::uint64_t stacks_lost;  // stacks not kept because the table was full or could not grow
   std::uint8_t reserved[24];
