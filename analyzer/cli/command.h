@@ -57,6 +57,7 @@ void add_compare_command(CLI::App&, Invocation&);
 void add_trim_command(CLI::App&, Invocation&);
 void add_snapshot_command(CLI::App&, Invocation&);
 void add_mark_command(CLI::App&, Invocation&);
+void add_inspect_command(CLI::App&, Invocation&);
 void add_maps_command(CLI::App&, Invocation&);
 void add_doctor_command(CLI::App&, Invocation&);
 void add_pack_command(CLI::App&, Invocation&);

@@ -50,6 +50,15 @@ std::string_view name_at(const std::string& strings, std::uint64_t at) {
   return {strings.data() + at, ::strnlen(strings.data() + at, strings.size() - at)};
 }
 
+// Functions that no other library has.
+const char* allocator_with(std::string_view name) {
+  for (const char* jemalloc : {"mallocx", "je_mallocx", "_rjem_mallocx", "je_malloc", "_rjem_malloc"})
+    if (name == jemalloc) return "jemalloc";
+  if (name == "tc_malloc" || name == "TCMallocInternalMalloc") return "tcmalloc";
+  if (name == "mi_malloc") return "mimalloc";
+  return nullptr;
+}
+
 }  // namespace
 
 ElfFacts read_elf_facts(const std::string& path) {
@@ -64,7 +73,8 @@ ElfFacts read_elf_facts(const std::string& path) {
   const auto sections = file.structs<Elf64_Shdr>(header.e_shoff, header.e_shnum);
   for (const Elf64_Shdr& section : sections) {
     const bool symbols = section.sh_type == SHT_DYNSYM, dynamic = section.sh_type == SHT_DYNAMIC;
-    if ((!symbols && !dynamic) || section.sh_link >= sections.size()) continue;
+    const bool local_symbols = section.sh_type == SHT_SYMTAB;
+    if ((!symbols && !dynamic && !local_symbols) || section.sh_link >= sections.size()) continue;
     const Elf64_Shdr& text = sections[section.sh_link];
     const std::string strings = file.bytes(text.sh_offset, text.sh_size);
     if (dynamic)
@@ -78,9 +88,12 @@ ElfFacts read_elf_facts(const std::string& path) {
       }
     else
       for (const Elf64_Sym& symbol : file.structs<Elf64_Sym>(section.sh_offset, section.sh_size / sizeof(Elf64_Sym))) {
-        facts.readable = true;
+        if (symbols) facts.readable = true;
         if (symbol.st_shndx == SHN_UNDEF) continue;
         const std::string_view name = name_at(strings, symbol.st_name);
+        if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC)
+          if (const char* allocator = allocator_with(name)) facts.own_allocator = allocator;
+        if (local_symbols) continue;
         if (name == "malloc") facts.defines_malloc = true;
         if (name == "__asan_init") facts.has_asan = true;
       }

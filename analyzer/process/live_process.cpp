@@ -269,4 +269,10 @@ std::optional<std::vector<bool>> LiveProcess::resident_pages(std::uint64_t start
   return resident;
 }
 
+std::optional<std::vector<PageState>> LiveProcess::page_states(std::uint64_t start, std::size_t pages) const {
+  if (page_map_ < 0) page_map_ = open_file("pagemap");
+  if (page_map_ < 0) return std::nullopt;
+  return scan_pages(page_map_, start, pages, static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
+}
+
 }  // namespace heapspy::process

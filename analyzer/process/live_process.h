@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/process/page_state.h"
+
 namespace heapspy::process {
 
 // The process is not there, went away, or may not be looked at. what() is one line: what, which process, the missing
@@ -66,6 +68,10 @@ class LiveProcess {
   std::size_t read_memory(std::uint64_t address, std::span<std::byte> to) const;
   // One bit per page of the range: in RAM (/proc/PID/pagemap bit 63). nullopt: may not be read.
   std::optional<std::vector<bool>> resident_pages(std::uint64_t start, std::size_t pages) const;
+  // The same with more to tell (page_state.h).
+  std::optional<std::vector<PageState>> page_states(std::uint64_t start, std::size_t pages) const;
+  // Throws the TargetError for a ptrace that failed with this errno.
+  [[noreturn]] void refuse_trace(int error) const { refuse("mem", error); }
 
  private:
   [[noreturn]] void refuse(const std::string& name, int error) const;

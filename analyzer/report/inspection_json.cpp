@@ -71,7 +71,7 @@ Json mapped_json(const Inspection& inspection) {
   return blocks;
 }
 
-Json thread_json(const InspectedThread& thread) {
+Json cache_json(const InspectedThread& thread) {
   return {{"tid", thread.tid},
           {"arena", maybe(thread.arena)},
           {"cached_blocks", maybe(thread.cached_blocks)},
@@ -143,7 +143,7 @@ Json inspection_json(const Inspection& inspection, const InspectionDetail& detai
       {"arenas", list_json(inspection.arenas, arena_json)},
       {"heaps", heaps_json(inspection)},
       {"mapped_blocks", mapped_json(inspection)},
-      {"threads", list_json(inspection.threads, thread_json)},
+      {"threads", list_json(inspection.threads, cache_json)},
       {"trim_prediction_bytes", maybe(inspection.trim_prediction_bytes)},
       {"trim_at_most_bytes", maybe(inspection.trim_at_most_bytes)},
       {"rss",

@@ -96,7 +96,7 @@ Lines part_lines(const Inspection& inspection, const Screen& screen) {
   row("  free, pinned", inspection.sum(&InspectedArena::pinned_bytes), "on pages that also hold a block in use");
   row("  free, cached", inspection.sum(&InspectedArena::cached_bytes), "thread caches, tops of secondary arenas");
   if (const Bytes tops = inspection.sum(&InspectedArena::secondary_top_bytes); tops && *tops)
-    row("    tops of secondary arenas", tops, "no trim returns them; M_TRIM_THRESHOLD set before start does");
+    row("    secondary tops", tops, "no trim returns them; MALLOC_TRIM_THRESHOLD_=131072 set before start does");
   Lines lines = table.lines(kWidth);
   lines[0] = heading(lines[0], screen);
   return lines;
@@ -104,9 +104,8 @@ Lines part_lines(const Inspection& inspection, const Screen& screen) {
 
 std::string plug_text(const InspectedArena& arena) {
   if (!arena.plug) return "";
-  return fmt::format("{}{} at {:#x}", bytes_text(arena.plug->bytes),
-                     arena.plug->kind == heap::ChunkKind::in_use ? "" : std::string(" (") + heap::name(arena.plug->kind) + ")",
-                     arena.plug->address);
+  const bool block = arena.plug->kind == heap::ChunkKind::in_use;
+  return bytes_text(arena.plug->bytes) + (block ? "" : arena.plug->kind == heap::ChunkKind::cached ? " cached" : " table");
 }
 
 Lines arena_lines(const Inspection& inspection, const Screen& screen) {
@@ -117,7 +116,7 @@ Lines arena_lines(const Inspection& inspection, const Screen& screen) {
     return a->resident_bytes.value_or(a->system_bytes.value_or(0)) > b->resident_bytes.value_or(b->system_bytes.value_or(0));
   });
   const std::size_t shown = std::min(arenas.size(), kArenasShown);
-  Table table({"", "system", "resident", "in use", "trimmable", "pinned", "cached", "top", "plug: highest block"});
+  Table table({"", "system", "resident", "in use", "trimmable", "pinned", "cached", "top", "plug"});
   table.align_left(8);
   table.give_way(8);
   for (std::size_t i = 0; i < shown; i++) {
@@ -126,7 +125,7 @@ Lines arena_lines(const Inspection& inspection, const Screen& screen) {
                bytes_or_unknown(arena.in_use_bytes),
                bytes_or_unknown(inspection.core ? arena.trimmable_at_most_bytes : arena.trimmable_bytes),
                bytes_or_unknown(arena.pinned_bytes), bytes_or_unknown(arena.cached_bytes), bytes_or_unknown(arena.top_bytes),
-               arena.proven ? plug_text(arena) : "not proven: see the checks"});
+               arena.proven ? plug_text(arena) : "not proven"});
   }
   Lines lines = {heading(
       shown == arenas.size() ? fmt::format("Arenas ({})", shown) : fmt::format("Arenas ({} of {})", shown, arenas.size()),

@@ -1,0 +1,132 @@
+#include "analyzer/heap/mapped_blocks.h"
+
+#include <algorithm>
+
+namespace heapspy::heap {
+namespace {
+
+using process::Mapping;
+using process::PageState;
+using process::Target;
+
+constexpr std::size_t kMostPagesSearched = 256u << 10;  // one by one, while the target stands still
+
+struct Gap {  // memory that may hold mapped blocks
+  std::uint64_t start = 0, end = 0;
+};
+
+class Search {
+ public:
+  Search(const Target& target, const HeapCopy& copy)
+      : target_(target), copy_(copy), page_(target.page_bytes()), header_outside_(copy.ring.bins == 24) {}
+
+  std::vector<MappedBlock> run() {
+    if (copy_.parameters && copy_.parameters->mapped_count == 0) return {};
+    for (const Gap& gap : gaps()) follow(gap);
+    if (copy_.parameters && !complete()) search_pages();
+    std::sort(found_.begin(), found_.end(), [](const MappedBlock& a, const MappedBlock& b) { return a.start < b.start; });
+    return std::move(found_);
+  }
+
+ private:
+  std::vector<Gap> gaps() const {
+    std::vector<Gap> gaps;
+    auto region = copy_.regions.begin();
+    for (const Mapping& m : target_.mappings()) {
+      if (!m.read || !m.write || !m.anonymous() || !(m.name.empty() || m.name.starts_with("[anon"))) continue;
+      std::uint64_t at = m.start;
+      while (region != copy_.regions.end() && region->end <= at) ++region;
+      for (auto r = region; r != copy_.regions.end() && r->start < m.end; ++r) {
+        if (r->start > at) gaps.push_back({at, r->start & ~(page_ - 1)});
+        at = std::max(at, (r->end + page_ - 1) & ~(page_ - 1));
+      }
+      if (at < m.end) gaps.push_back({at, m.end});
+    }
+    return gaps;
+  }
+
+  bool there(std::uint64_t address) const {
+    const auto state = target_.pages(address & ~(page_ - 1), 1);
+    return !state || (*state)[0] == PageState::resident || (*state)[0] == PageState::swapped;
+  }
+
+  // The block whose header (two words) stands at `chunk`, if it can be one within the gap.
+  bool accept(const Gap& gap, std::uint64_t chunk, const std::uint64_t (&header)[2], std::uint64_t& end) {
+    if ((header[1] & 7) != kMapped) return false;
+    const std::uint64_t before = header_outside_ ? header[0] & ~std::uint64_t{1} : header[0];
+    const std::uint64_t bytes = (header[1] & kSizeMask) + (header_outside_ ? kChunkHeaderBytes : 0);
+    if (before > chunk - gap.start || bytes < kMinChunkBytes || bytes > gap.end - chunk) return false;
+    const std::uint64_t start = chunk - before;
+    if (start % page_ != 0 || (before + bytes) % page_ != 0) return false;
+    end = start + before + bytes;
+    MappedBlock block{chunk, start, end, std::nullopt};
+    if (const auto states = target_.pages(start, (end - start) / page_))
+      block.resident_bytes =
+          page_ * static_cast<std::uint64_t>(std::count(states->begin(), states->end(), PageState::resident));
+    found_.push_back(block);
+    bytes_ += end - start;
+    return true;
+  }
+
+  // Block behind block from the gap's start on. Alignment puts the header behind the mapping's start.
+  void follow(const Gap& gap) {
+    std::uint64_t at = gap.start;
+    while (at < gap.end && there(at)) {
+      std::vector<std::uint64_t> words(page_ / 8);
+      if (target_.read(at, std::as_writable_bytes(std::span(words))) != page_) break;
+      std::uint64_t end = 0;
+      const auto header_at = [&](std::uint64_t offset) {
+        const std::uint64_t header[2] = {words[offset / 8], words[offset / 8 + 1]};
+        return header[0] == offset + (header_outside_ ? header[0] & 1 : 0) && accept(gap, at + offset, header, end);
+      };
+      bool found = header_at(0) || header_at(48);
+      for (std::uint64_t alignment = 64; !found && alignment <= page_; alignment *= 2) found = header_at(alignment - 16);
+      if (!found) break;
+      at = end;
+    }
+    if (at < gap.end) left_.push_back({at, gap.end});
+  }
+
+  bool complete() const { return found_.size() >= copy_.parameters->mapped_count && bytes_ >= copy_.parameters->mapped_bytes; }
+
+  // What stands behind memory of the program's own in one mapping: every page may begin a block, or (alignment beyond a
+  // page) hold the header at its end.
+  void search_pages() {
+    std::size_t searched = 0;
+    for (const Gap& gap : left_) {
+      const std::size_t count = (gap.end - gap.start) / page_;
+      if (searched > kMostPagesSearched) return;
+      const auto states = target_.pages(gap.start, std::min(count, kMostPagesSearched));
+      std::vector<process::Piece> pieces;
+      for (std::size_t i = 0; i < std::min(count, kMostPagesSearched); i++) {
+        if (states && (*states)[i] != PageState::resident && (*states)[i] != PageState::swapped) continue;
+        pieces.push_back({gap.start + i * page_, 16});
+        pieces.push_back({gap.start + (i + 1) * page_ - 16, 16});
+      }
+      searched += pieces.size() / 2;
+      std::vector<std::uint64_t> words(pieces.size() * 2);
+      const std::vector<bool> read = target_.read_pieces(pieces, reinterpret_cast<std::byte*>(words.data()));
+      std::uint64_t after = gap.start;
+      for (std::size_t k = 0; k < pieces.size() && !complete(); k++) {
+        const std::uint64_t header[2] = {words[2 * k], words[2 * k + 1]};
+        std::uint64_t end = 0;
+        if (read[k] && pieces[k].address >= after && accept({after, gap.end}, pieces[k].address, header, end)) after = end;
+      }
+      if (complete()) return;
+    }
+  }
+
+  const Target& target_;
+  const HeapCopy& copy_;
+  const std::uint64_t page_;
+  const bool header_outside_;
+  std::uint64_t bytes_ = 0;
+  std::vector<MappedBlock> found_;
+  std::vector<Gap> left_;
+};
+
+}  // namespace
+
+std::vector<MappedBlock> find_mapped_blocks(const Target& target, const HeapCopy& copy) { return Search(target, copy).run(); }
+
+}  // namespace heapspy::heap

@@ -1,0 +1,25 @@
+// A process's glibc heaps taken apart: layout chosen, chunks walked, pages counted, all of it checked.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "analyzer/heap/heap_account.h"
+#include "analyzer/heap/walk_checks.h"
+
+namespace heapspy::heap {
+
+struct TakenApart {
+  HeapCopy copy;
+  HeapWalk walk;
+  HeapAccount account;
+  std::vector<Check> checks;
+  bool layout_sure = true;  // else several agreed with all that was seen: walk.layout is the most likely of them
+
+  bool proven() const;
+  bool arena_proven(std::size_t arena) const { return account.arenas[arena].tiled; }
+};
+
+// `minor`: what the library's file says of its version (glibc_version.h).
+TakenApart take_apart(HeapCopy copy, std::optional<unsigned> minor);
+
+}  // namespace heapspy::heap

@@ -1,0 +1,63 @@
+// A live process whose threads stand still while this object lives: seized and interrupted by ptrace, without a signal that it
+// or its parent could see. If this program dies meanwhile, the kernel lets the threads go.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/process/live_process.h"
+#include "analyzer/process/target.h"
+
+namespace heapspy::process {
+
+class StoppedProcess : public Target {
+ public:
+  // Returns when every thread stands still and the mappings are read. Throws TargetError; then nothing is stopped any more.
+  // `process` must outlive it. Construction, use and release on one thread (ptrace's rule).
+  explicit StoppedProcess(const LiveProcess& process);
+  ~StoppedProcess() override;
+  StoppedProcess(const StoppedProcess&) = delete;
+  StoppedProcess& operator=(const StoppedProcess&) = delete;
+
+  // Lets the threads go on, as they were (a signal that was about to be delivered is). Returns the seconds that they stood
+  // still, from the first one's stop on. Only mappings, threads and file_of may be asked afterwards.
+  double release();
+  // Threads that were in a call that cannot be interrupted: they did not stop, and ran no code of theirs.
+  std::size_t asleep() const { return asleep_; }
+
+  const std::vector<Mapping>& mappings() const override { return mappings_; }
+  const std::vector<ThreadState>& threads() const override { return threads_; }
+  std::uint64_t page_bytes() const override { return page_bytes_; }
+  std::size_t read(std::uint64_t address, std::span<std::byte> to) const override;
+  std::vector<bool> read_pieces(std::span<const Piece> pieces, std::byte* to) const override;
+  std::optional<std::vector<PageState>> pages(std::uint64_t start, std::size_t count) const override {
+    return process_.page_states(start, count);
+  }
+  std::string file_of(const Mapping&) const override;
+
+ private:
+  struct Seized {
+    bool stopped = false;
+    int signal = 0;  // to be delivered when it goes on
+  };
+  void seize_all();
+  bool seize(pid_t tid);
+  void wait_until_stopped();
+  void take_wait_status(pid_t tid, int status);
+  void read_registers();
+  void let_go();
+  char state_of(pid_t tid) const;
+
+  const LiveProcess& process_;
+  std::unordered_map<pid_t, Seized> seized_;
+  std::chrono::steady_clock::time_point begin_;
+  std::size_t asleep_ = 0;
+  bool released_ = false;
+  std::uint64_t page_bytes_;
+  std::vector<Mapping> mappings_;
+  std::vector<ThreadState> threads_;
+};
+
+}  // namespace heapspy::process
