@@ -50,6 +50,17 @@ std::string find_recorder_library() {
                             library_folders(folder).front()));
 }
 
+std::string find_replayer() {
+  const std::string folder = own_folder();
+  for (const std::string& each : library_folders(folder)) {
+    const std::string path = each + "/heapspy-replayer";
+    if (::access(path.c_str(), X_OK) == 0) return path;
+  }
+  throw Failure(ExitStatus::unreadable,
+                fmt::format("heapspy-replayer is not beside heapspy (looked in {} and its like); build or install both",
+                            library_folders(folder).front()));
+}
+
 std::string preload_first(const std::string& library, const std::string& present) {
   return present.empty() ? library : library + ":" + present;
 }

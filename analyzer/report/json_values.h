@@ -29,7 +29,7 @@ Json list_json(const List& list, Write write) {
 
 Json trace_json(const TraceReport&);
 Json process_json(const ProcessReport&);
-Json thread_json(const ThreadReport&);
+Json thread_report_json(const ThreadReport&);
 Json error_json(const std::optional<StandardErrorReport>&);
 Json totals_json(const TotalsReport&);
 Json size_json(const SizeReport&);

@@ -46,7 +46,7 @@ Json named_threads_json(const NamedThreads& threads) {
   sums.freed_by_others = threads.freed_by_others;
   sums.freed_for_others = threads.freed_for_others;
   sums.sizes = threads.sizes;
-  Json json = thread_json(sums);
+  Json json = thread_report_json(sums);
   json["id"] = json["tid"] = nullptr;
   json["processes"] = threads.processes;
   json["threads"] = threads.threads;

@@ -139,7 +139,7 @@ Json process_json(const ProcessReport& process) {
           {"glibc_version", maybe(process.glibc_version)}};
 }
 
-Json thread_json(const ThreadReport& thread) {
+Json thread_report_json(const ThreadReport& thread) {
   return {{"id", thread.id},
           {"tid", thread.tid},
           {"name", thread.name},
@@ -239,7 +239,7 @@ Json report_json(const Report& report) {
   json["process"] = process_json(report.process);
   json["totals"] = totals_json(report.totals);
   json["at"] = moment_json(report.at);
-  json["threads"] = list_json(report.threads, thread_json);
+  json["threads"] = list_json(report.threads, thread_report_json);
   json["sizes"] = list_json(report.sizes, size_json);
   json["lifetimes"] = list_json(report.lifetimes, lifetime_json);
   json["arenas"] = list_json(report.arenas, arena_json);

@@ -19,10 +19,6 @@ namespace {
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
-Outcome run_plain(std::vector<std::string> command, std::vector<std::pair<std::string, std::string>> environment = {}) {
-  return Recording({.command = std::move(command), .recorded = false, .environment = std::move(environment)}).finish();
-}
-
 // ---- 18: a sandbox
 
 class Sandbox : public testing::TestWithParam<const char*> {};

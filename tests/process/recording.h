@@ -117,4 +117,9 @@ std::string installed_library(const std::vector<std::string>& names);
 
 std::string content_of(const std::string& path);
 
+// A program to its end, without the recorder.
+inline Outcome run_plain(std::vector<std::string> command, std::vector<std::pair<std::string, std::string>> environment = {}) {
+  return Recording({.command = std::move(command), .recorded = false, .environment = std::move(environment)}).finish();
+}
+
 }  // namespace heapspy::test

@@ -1,0 +1,88 @@
+// Writes what the replayer plays (operation.h) while a trace's timeline passes.
+//
+// Which pages of a large block the program wrote is not in a trace. Where a snapshot was taken while the block lived, it is
+// known how many of its whole pages were in RAM; for the others of its size the mean of those is taken, or of those of the same
+// power of two; where no snapshot saw any, each page is written. Pages of memory that was used before are in RAM whether this
+// block wrote them or not: the estimate is from above.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/trace/event.h"
+#include "analyzer/trace/reader.h"
+#include "analyzer/trace/snapshot.h"
+#include "analyzer/trial/operation.h"
+
+namespace heapspy::trial {
+
+enum class Touch { estimated, all, none };
+
+// what() is one line.
+struct OperationsNotWritten : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class OperationsWriter final : public trace::Observer {
+ public:
+  // Makes the file `path`, which must not be there. Throws OperationsNotWritten.
+  OperationsWriter(const std::string& path, const trace::Clock&, Touch);
+  ~OperationsWriter() override;
+  OperationsWriter(const OperationsWriter&) = delete;
+  OperationsWriter& operator=(const OperationsWriter&) = delete;
+
+  // After the timeline's end; nothing is told any more.
+  void finish(trace::Tick end);
+  std::uint64_t operations() const { return written_; }
+  std::uint64_t left_out() const { return left_out_; }  // calls whose block is not known
+
+  void allocated(const trace::Block&, trace::Tick) override;
+  void released(const trace::Block&, trace::ThreadId by, trace::Release, trace::Tick) override;
+  void resized(const trace::Block& before, const trace::Block& after, trace::ThreadId by, trace::Tick) override;
+  void vanished(const trace::Block&, trace::Tick) override;
+  void lived_before(const trace::Block&, trace::ThreadId by, trace::Release, trace::Tick) override;
+  void unknown_release(trace::ThreadId, std::uint64_t address, trace::Release, bool inherited, trace::Tick) override;
+  void thread_ended(trace::ThreadId, trace::Tick) override;
+  void snapshot_taken(const trace::Snapshot&) override;
+
+ private:
+  struct Placed {
+    std::uint32_t slot = 0;
+    std::uint64_t size = 0;
+    std::uint64_t operation = 0;  // that gave it its size
+  };
+  struct Share {
+    double resident = 0, pages = 0;
+  };
+  Operation operation(Play, trace::ThreadId, trace::Tick);
+  std::uint64_t write(const Operation&);  // its place
+  std::uint32_t take_slot();
+  void release(std::uint64_t address, trace::ThreadId, trace::Tick);
+  std::uint32_t player_of(trace::ThreadId);
+  std::uint32_t touched_pages(std::uint64_t size) const;
+  void estimate_touches();
+
+  const trace::Clock& clock_;
+  Touch touch_;
+  std::string path_;
+  std::FILE* file_;
+  bool failed_ = false;
+  std::uint64_t written_ = 0, left_out_ = 0, last_us_ = 0;
+  std::unordered_map<std::uint64_t, Placed> live_;  // by address
+  std::vector<std::uint32_t> free_slots_;
+  std::uint32_t slots_ = 0;
+  std::unordered_map<std::uint32_t, std::uint32_t> players_;  // ThreadId → thread of the replay; 0 is the main thread
+  std::vector<std::uint32_t> free_players_;
+  std::uint32_t threads_ = 1;
+  bool main_seen_ = false;
+  std::unordered_map<std::uint64_t, std::uint32_t> seen_;  // operation → resident whole pages
+  std::unordered_map<std::uint64_t, Share> by_size_;
+  std::array<Share, 64> by_power_{};
+};
+
+}  // namespace heapspy::trial

@@ -1,0 +1,124 @@
+#include "analyzer/trial/operations_writer.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "tests/model/world.h"
+
+namespace heapspy::test {
+namespace {
+
+using trial::kTouchAll;
+using trial::Operation;
+using trial::OperationsHeader;
+using trial::OperationsWriter;
+using trial::Play;
+using trial::Touch;
+
+class Operations : public testing::Test {
+ protected:
+  std::string path = testing::TempDir() + "heapspy-operations-" + std::to_string(getpid());
+  std::optional<OperationsWriter> writer;
+  World world;
+
+  void begin(Touch touch = Touch::estimated) {
+    writer.emplace(path, trace::Clock(), touch);  // a tick is a nanosecond
+    world.watch(&*writer);
+  }
+  std::vector<Operation> finish(OperationsHeader* header = nullptr) {
+    writer->finish(world.now);
+    std::ifstream file(path, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    OperationsHeader found{};
+    std::memcpy(&found, bytes.data(), sizeof found);
+    std::vector<Operation> operations((bytes.size() - sizeof found) / sizeof(Operation));
+    std::memcpy(operations.data(), bytes.data() + sizeof found, operations.size() * sizeof(Operation));
+    EXPECT_EQ(found.operations, operations.size());
+    if (header) *header = found;
+    return operations;
+  }
+  void TearDown() override { std::remove(path.c_str()); }
+};
+
+TEST_F(Operations, AreTheCallsInTheirOrderWithSlotsThatAreUsedAgain) {
+  begin();
+  world.allocate(7, 0x1000, 100);
+  world.allocate(7, 0x2000, 40, trace::Origin::calloc);
+  world.free(7, 0x1000);
+  world.allocate(9, 0x3000, 64, trace::Origin::aligned);
+  world.reallocate(9, 0x2000, 0x5000, 80);
+  world.free(7, 0x5000);
+  OperationsHeader header;
+  const std::vector<Operation> all = finish(&header);
+  ASSERT_EQ(all.size(), 7u);
+  EXPECT_EQ(header.slots, 2u);
+  EXPECT_EQ(header.threads, 2u);
+  const Play plays[] = {Play::malloc, Play::calloc, Play::free, Play::aligned, Play::realloc, Play::free, Play::end};
+  const std::uint32_t slots[] = {0, 1, 0, 0, 1, 1, 0}, threads[] = {0, 0, 0, 1, 1, 0, 0};
+  const std::uint64_t sizes[] = {100, 40, 0, 64, 80, 0, 0};
+  for (std::size_t i = 0; i < all.size(); i++) {
+    EXPECT_EQ(all[i].play, plays[i]) << i;
+    EXPECT_EQ(all[i].slot, slots[i]) << i;
+    EXPECT_EQ(all[i].thread, threads[i]) << i;
+    EXPECT_EQ(all[i].size, sizes[i]) << i;
+  }
+  EXPECT_EQ(all[3].log2_alignment, 12) << "the address was 0x3000";
+}
+
+TEST_F(Operations, OfAThreadThatEndedGiveItsPlaceToTheNext) {
+  begin();
+  world.allocate(1, 0x1000, 1);
+  for (std::uint32_t thread = 2; thread < 100; thread++) {
+    world.allocate(thread, 0x2000, 1);
+    world.free(thread, 0x2000);
+    writer->thread_ended(ThreadId{thread}, world.now);
+  }
+  OperationsHeader header;
+  const std::vector<Operation> all = finish(&header);
+  EXPECT_EQ(header.threads, 2u);
+  EXPECT_EQ(all[3].play, Play::thread_end);
+  EXPECT_EQ(all[3].thread, 1u);
+}
+
+TEST_F(Operations, LeaveOutWhatNobodyKnows) {
+  begin();
+  world.allocate(1, 0x1000, 1);
+  writer->unknown_release(ThreadId{1}, 0x9000, trace::Release::free, false, world.now);
+  EXPECT_EQ(finish().size(), 2u);
+  EXPECT_EQ(writer->left_out(), 1u);
+}
+
+TEST_F(Operations, WriteThePagesOfLargeBlocksThatSnapshotsSawInRam) {
+  begin();
+  world.allocate(1, 0x10000, 16384);  // four whole pages, of which one is in RAM
+  world.allocate(1, 0x20000, 4000);
+  trace::Snapshot snapshot;
+  snapshot.resident.push_back({0x10000, 16, format::Residency::bitmap, {0b0010}});
+  writer->snapshot_taken(snapshot);
+  world.allocate(1, 0x30000, 16384);    // of the same size: as that one
+  world.allocate(1, 0x40000, 20000);    // of the same power of two: as much of it, one page of four
+  world.allocate(1, 0x80000, 1 << 20);  // none such was seen
+  const std::vector<Operation> all = finish();
+  EXPECT_EQ(all[0].touch_pages, 1u);
+  EXPECT_EQ(all[1].touch_pages, kTouchAll);
+  EXPECT_EQ(all[2].play, Play::measure);
+  EXPECT_EQ(all[3].touch_pages, 1u);
+  EXPECT_EQ(all[4].touch_pages, 1u);
+  EXPECT_EQ(all[5].touch_pages, kTouchAll);
+}
+
+TEST_F(Operations, TouchNothingOfLargeBlocksWhenAskedTo) {
+  begin(Touch::none);
+  world.allocate(1, 0x10000, 16384);
+  world.allocate(1, 0x20000, 100);
+  const std::vector<Operation> all = finish();
+  EXPECT_EQ(all[0].touch_pages, 0u);
+  EXPECT_EQ(all[1].touch_pages, kTouchAll);
+}
+
+}  // namespace
+}  // namespace heapspy::test
