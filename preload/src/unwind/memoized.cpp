@@ -46,7 +46,7 @@ void Memoized::copy(Frame& to, const Frame& from) {
 }
 
 // False: `stop` says why there is no caller, and changeable_ whether that may be otherwise next time.
-HEAPSPY_HOT bool Memoized::advance(Frame& frame, Registers* caller, Stop* stop, uint64_t* signal_context) {
+[[gnu::hot, gnu::noinline]] bool Memoized::advance(Frame& frame, Registers* caller, Stop* stop, uint64_t* signal_context) {
   const uint64_t context = *signal_context;
   const Known known = recorder->rules.find(context ? frame.pc | kInterrupted : frame.pc);
   const uint64_t rule = known.rule;

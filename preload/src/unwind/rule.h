@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+#include "hot.h"
+
 namespace heapspy::unwind {
 
 enum class RuleKind : uint8_t {
@@ -47,17 +49,17 @@ struct Rule {
 inline constexpr uint32_t kMostRuleIds = 1 << 19;
 
 // A packed rule's parts.
-inline RuleKind kind_of(uint64_t rule) { return static_cast<RuleKind>(rule & 15); }
-inline BpRule bp_rule_of(uint64_t rule) { return static_cast<BpRule>(rule >> 4 & 3); }
-inline uint64_t added_of(uint64_t rule) { return rule >> 6 & 255; }
-inline unsigned reg_of(uint64_t rule) { return rule >> 6 & 15; }
-inline bool has_id(uint64_t rule) { return rule & 1 << 14; }
-inline uint32_t id_of(uint64_t rule) { return has_id(rule) ? rule >> 15 & 0xfffff : 0; }
-inline int64_t bp_offset_of(uint64_t rule) {
+HEAPSPY_HOT RuleKind kind_of(uint64_t rule) { return static_cast<RuleKind>(rule & 15); }
+HEAPSPY_HOT BpRule bp_rule_of(uint64_t rule) { return static_cast<BpRule>(rule >> 4 & 3); }
+HEAPSPY_HOT uint64_t added_of(uint64_t rule) { return rule >> 6 & 255; }
+HEAPSPY_HOT unsigned reg_of(uint64_t rule) { return rule >> 6 & 15; }
+HEAPSPY_HOT bool has_id(uint64_t rule) { return rule & 1 << 14; }
+HEAPSPY_HOT uint32_t id_of(uint64_t rule) { return has_id(rule) ? rule >> 15 & 0xfffff : 0; }
+HEAPSPY_HOT int64_t bp_offset_of(uint64_t rule) {
   return __builtin_expect(has_id(rule), 1) ? static_cast<int64_t>(rule << 19) >> 54 << 3
                                            : static_cast<int64_t>(rule << 29) >> 44;
 }
-inline int64_t offset_of(uint64_t rule) {
+HEAPSPY_HOT int64_t offset_of(uint64_t rule) {
   return __builtin_expect(has_id(rule), 1) ? static_cast<int64_t>(rule) >> 45 << 3 : static_cast<int64_t>(rule) >> 35;
 }
 
