@@ -524,7 +524,7 @@ Report build_report(const Reader& reader, const Figures& figures, const BuildOpt
     leave_out_unknown(report.end_at, report.arenas_at_end, figures, end->tick);
   }
   std::optional<SiteBook> book;
-  if (!figures.sites.empty()) {
+  if (!figures.sites.empty() && (options.sites.most || options.sites.all)) {
     book.emplace(reader, options.sites.search);
     add_sites(report, *book, figures, at, end, sites_of_facts(figures, {at, peak, end}), options.sites);
   }

@@ -16,7 +16,8 @@ namespace heapspy::report {
 
 // Symbols are looked up for the sites that are shown, so a report of few sites is quick.
 struct SiteOptions {
-  // So many of the sites with the largest figure of each kind: live, peak, allocated, temporary, pinned …
+  // So many of the sites with the largest figure of each kind: live, peak, allocated, temporary, pinned … 0: no symbols are
+  // read, not for findings either.
   std::size_t most = 5;
   bool all = false;  // every site, whatever `most`
   symbols::SearchPaths search;
