@@ -103,6 +103,7 @@ class Tiler {
     if (bytes == 0 && region_.secondary && !walk_.chunks.empty() && walk_.chunks.back().end() == at &&
         walk_.chunks.back().bytes == kMinChunkBytes)
       walk_.chunks.back().kind = ChunkKind::fence;
+    const std::uint64_t begin = at;
     while (readable(at) && (size_word(at) & kSizeMask) <= kFenceBytes) {
       const std::uint64_t word = size_word(at);
       if (at == arena_.top() || (word & kMapped)) break;
@@ -111,6 +112,7 @@ class Tiler {
       at += kFenceBytes;
     }
     if (region_.secondary && at != region_.end) return fail(at, "a heap's last chunk stands before its end");
+    if (!region_.secondary && at - begin < 2 * kFenceBytes) return fail(begin, fmt::format("a chunk says {:#x} bytes", bytes));
     return true;
   }
 

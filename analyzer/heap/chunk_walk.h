@@ -81,6 +81,7 @@ struct HeapWalk {
   bool cache_key_known = false;
   std::uint64_t cache_faults = 0;
 
+  bool bins_agree(std::size_t arena) const { return listed_in_bins[arena] == free_by_headers[arena]; }
   void trouble(std::uint64_t address, std::string text) {
     trouble_count++;
     if (troubles.size() < 20) troubles.push_back({address, std::move(text)});

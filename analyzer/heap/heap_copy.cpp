@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "analyzer/heap/main_mappings.h"
 #include "analyzer/heap/mapped_blocks.h"
 
 namespace heapspy::heap {
@@ -29,8 +30,10 @@ class Copier {
     copy_arenas();
     for (std::size_t i = 1; i < copy_.arenas.size(); i++) copy_secondary_heaps(i);
     copy_main_heap();
-    std::sort(copy_.regions.begin(), copy_.regions.end(),
-              [](const HeapRegion& a, const HeapRegion& b) { return a.start < b.start; });
+    sort_regions();
+    if (!copy_.arenas[0].contiguous())
+      for (const AddressRange& piece : find_main_mappings(target_, copy_)) add_region(0, piece.start, piece.end);
+    sort_regions();
     copy_.mapped = find_mapped_blocks(target_, copy_);
     copy_threads();
     return true;
@@ -40,6 +43,11 @@ class Copier {
  private:
   void problem(std::string text) {
     if (copy_.problems.size() < 20) copy_.problems.push_back(std::move(text));
+  }
+
+  void sort_regions() {
+    std::sort(copy_.regions.begin(), copy_.regions.end(),
+              [](const HeapRegion& a, const HeapRegion& b) { return a.start < b.start; });
   }
 
   void copy_arenas() {
@@ -61,8 +69,8 @@ class Copier {
     }
   }
 
-  void add_region(std::size_t arena, bool secondary, std::uint64_t start, std::uint64_t end) {
-    HeapRegion region{arena, secondary, start, end, CopiedRange(target_, start, end)};
+  void add_region(std::size_t arena, std::uint64_t start, std::uint64_t end, bool of_brk = false) {
+    HeapRegion region{arena, arena != 0, of_brk, start, end, CopiedRange(target_, start, end)};
     copy_.copied_bytes += region.memory.copied_bytes();
     copy_.residency_known = copy_.residency_known && region.memory.residency_known();
     if (region.memory.unreadable_pages())
@@ -85,7 +93,7 @@ class Copier {
         problem(fmt::format("there is no heap of the arena at {:#x} where one should be ({:#x})", arena.address, heap));
         return;
       }
-      add_region(index, true, heap, heap + info->bytes);
+      add_region(index, heap, heap + info->bytes);
       heap = info->previous;
     }
   }
@@ -101,13 +109,15 @@ class Copier {
     const std::uint64_t base = copy_.parameters ? copy_.parameters->sbrk_base : 0;
     if (base != 0) heap = target_.mapping_at(base);
     if (heap == nullptr || (copy_.parameters && base == 0)) return;  // only secondary arenas so far
+    // Where brk failed from the beginning, sbrk_base is in memory that was mapped in its place.
+    if (!copy_.arenas[0].contiguous() && heap->name != "[heap]") return;
     const std::uint64_t start = base ? base : heap->start;
     // The kernel may show it as several mappings (flags that madvise set).
     std::uint64_t end = heap->end;
     for (const Mapping* more = target_.mapping_at(end); more && more->write && more->anonymous();
          more = target_.mapping_at(end))
       end = more->end;
-    add_region(0, false, start, std::min(end, start + kLargestHeap));
+    add_region(0, start, std::min(end, start + kLargestHeap), true);
   }
 
   void copy_threads() {

@@ -42,6 +42,7 @@ struct ArenaCopy {
 struct HeapRegion {
   std::size_t arena = 0;  // index into HeapCopy::arenas
   bool secondary = false;
+  bool of_brk = false;
   std::uint64_t start = 0, end = 0;  // secondary: from heap_info on, `size` bytes
   CopiedRange memory;
 };

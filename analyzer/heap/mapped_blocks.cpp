@@ -2,18 +2,17 @@
 
 #include <algorithm>
 
+#include "analyzer/heap/main_mappings.h"
+
 namespace heapspy::heap {
 namespace {
 
-using process::Mapping;
 using process::PageState;
 using process::Target;
 
 constexpr std::size_t kMostPagesSearched = 256u << 10;  // one by one, while the target stands still
 
-struct Gap {  // memory that may hold mapped blocks
-  std::uint64_t start = 0, end = 0;
-};
+using Gap = AddressRange;  // memory that may hold mapped blocks
 
 class Search {
  public:
@@ -22,29 +21,13 @@ class Search {
 
   std::vector<MappedBlock> run() {
     if (copy_.parameters && copy_.parameters->mapped_count == 0) return {};
-    for (const Gap& gap : gaps()) follow(gap);
+    for (const Gap& gap : unclaimed_memory(target_, copy_)) follow(gap);
     if (copy_.parameters && !complete()) search_pages();
     std::sort(found_.begin(), found_.end(), [](const MappedBlock& a, const MappedBlock& b) { return a.start < b.start; });
     return std::move(found_);
   }
 
  private:
-  std::vector<Gap> gaps() const {
-    std::vector<Gap> gaps;
-    auto region = copy_.regions.begin();
-    for (const Mapping& m : target_.mappings()) {
-      if (!m.read || !m.write || !m.anonymous() || !(m.name.empty() || m.name.starts_with("[anon"))) continue;
-      std::uint64_t at = m.start;
-      while (region != copy_.regions.end() && region->end <= at) ++region;
-      for (auto r = region; r != copy_.regions.end() && r->start < m.end; ++r) {
-        if (r->start > at) gaps.push_back({at, r->start & ~(page_ - 1)});
-        at = std::max(at, (r->end + page_ - 1) & ~(page_ - 1));
-      }
-      if (at < m.end) gaps.push_back({at, m.end});
-    }
-    return gaps;
-  }
-
   bool there(std::uint64_t address) const {
     const auto state = target_.pages(address & ~(page_ - 1), 1);
     return !state || (*state)[0] == PageState::resident || (*state)[0] == PageState::swapped;

@@ -16,7 +16,10 @@ struct TakenApart {
   bool layout_sure = true;  // else several agreed with all that was seen: walk.layout is the most likely of them
 
   bool proven() const;
-  bool arena_proven(std::size_t arena) const { return account.arenas[arena].tiled; }
+  // Its chunks tile its heaps and come to what malloc counts. Else nothing is said of them.
+  bool arena_proven(std::size_t arena) const {
+    return account.arenas[arena].tiled && account.arenas[arena].held_bytes == account.arenas[arena].system_bytes;
+  }
 };
 
 // `minor`: what the library's file says of its version (glibc_version.h).

@@ -13,10 +13,8 @@ TrimRange of_free_chunk(std::uint64_t start, std::uint64_t end, std::uint64_t pa
 TrimRange of_main_top(const HeapCopy& copy, const HeapRegion& region, std::uint64_t start, std::uint64_t end) {
   const std::uint64_t huge = copy.parameters ? copy.parameters->huge_trim_bytes : 0;
   const std::uint64_t unit = huge ? huge : copy.page_bytes;
-  const std::uint64_t base = copy.parameters ? copy.parameters->sbrk_base : 0;
-  const bool of_brk = base >= region.start && base < region.end;
   const std::uint64_t end_page = (end + copy.page_bytes - 1) & ~(copy.page_bytes - 1);
-  if (!of_brk || end_page != region.end || end - start <= kTopKept) return {};
+  if (!region.of_brk || end_page != region.end || end - start <= kTopKept) return {};
   const std::uint64_t given = (end - start - kTopKept) & ~(unit - 1);
   return {0, (end - given + copy.page_bytes - 1) & ~(copy.page_bytes - 1), end_page};
 }

@@ -21,7 +21,9 @@ using Clock = std::chrono::steady_clock;
 using heap::ChunkKind;
 
 constexpr std::uint64_t kWorthShowing = 1u << 20;
-constexpr std::uint32_t kMostAttempts = 3;
+// Where a thread stood inside malloc and the walk does not prove itself, once more; small heaps more often.
+constexpr std::uint32_t kFewAttempts = 3;
+constexpr double kShortPauses = 0.1;              // seconds, together
 constexpr std::size_t kSmapsWhileStopped = 4000;  // mappings; of more, reading smaps would be most of the pause
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -237,7 +239,7 @@ Bytes Inspection::sum(Bytes InspectedArena::*figure) const {
     if (!(arena.*figure)) return std::nullopt;
     total += *(arena.*figure);
   }
-  return arenas.empty() ? std::nullopt : Bytes(total);
+  return heap ? Bytes(total) : std::nullopt;
 }
 
 std::string arena_label(const InspectedArena& arena) {
@@ -253,6 +255,7 @@ Inspection inspect_process(const process::LiveProcess& target) {
   std::string smaps;
   process::Evidence evidence;
   std::string other;
+  double stood_still = 0;
   for (;; inspection.attempts++) {
     smaps = target.text("smaps");
     process::StoppedProcess stopped(target);
@@ -273,7 +276,8 @@ Inspection inspect_process(const process::LiveProcess& target) {
     inspection.heap = heap::take_apart(std::move(*copy), minor);
     set_allocator(inspection, other, minor);
     inspection.walk_s = seconds_since(begin);
-    if (inspection.heap->proven() || !amid || inspection.attempts == kMostAttempts) break;
+    stood_still += *inspection.pause_s;
+    if (inspection.heap->proven() || !amid || (inspection.attempts >= kFewAttempts && stood_still > kShortPauses)) break;
   }
   finish(inspection);
   add_rss(inspection, process::parse_mappings(smaps).mappings, std::move(evidence));

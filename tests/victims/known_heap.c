@@ -62,6 +62,18 @@ static void* mixed_worker(void* number) {
   return NULL;
 }
 
+static void* busy_worker(void* number) {
+  unsigned state = (unsigned)(long)number * 7919 + 1;
+  void* held[200] = {0};
+  for (int i = 0;; i++) {
+    unsigned at = next_random(&state) % 200;
+    free(held[at]);
+    held[at] = filled(1 + next_random(&state) % 3000);
+    if (i == 1000) pthread_barrier_wait(&built);
+  }
+  return NULL;
+}
+
 static void threads(int count, void* (*work)(void*)) {
   pthread_barrier_init(&built, NULL, count + 1);
   pthread_barrier_init(&over, NULL, count + 1);
@@ -96,6 +108,7 @@ static void build(const char* shape, int count) {
     else
       burst(9000, 1000, 0);
   }
+  if (!strcmp(shape, "busy")) threads(count, busy_worker);  // they never end
   if (!strcmp(shape, "mixed")) {
     void* volatile a = filled(1 << 20);
     void* volatile b = memset(memalign(4096, 3 << 20), 1, 3 << 20);
