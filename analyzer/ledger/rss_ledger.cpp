@@ -78,10 +78,14 @@ class Builder {
       if (shares[i]) rest -= add_malloc(*shares[i], rest);
       const PartKind kind = part_of(i);
       sums_.add(kind, rest);
+      dirty_known_ = dirty_known_ || mappings_[i].private_dirty_bytes;
+      if (kind == PartKind::heapspy) recorder_dirty_ += mappings_[i].private_dirty_bytes;
       if (kind == PartKind::other && kinds_[i] == MappingKind::anonymous) anonymous_other_ += rest;
     }
     // The recorder's private memory is anonymous like any other; its amount is known, not its place.
-    sums_.add(PartKind::heapspy, sums_.take(PartKind::other, std::min(anonymous_other_, moment_.recorder_bytes)));
+    const std::uint64_t own = sums_.take(PartKind::other, std::min(anonymous_other_, moment_.recorder_bytes));
+    sums_.add(PartKind::heapspy, own);
+    recorder_dirty_ += own;
     return result();
   }
 
@@ -112,7 +116,7 @@ class Builder {
 
   PartKind part_of(std::size_t i) const {
     const process::Mapping& m = mappings_[i];
-    if (m.name.find("libheapspy.so") != std::string::npos) return PartKind::heapspy;
+    if (is_recorders_library(m)) return PartKind::heapspy;
     if (!trace_path_.empty() && m.name.starts_with(trace_path_)) return PartKind::heapspy;
     if (java_.regions[i] == JavaRegion::heap) return PartKind::java_heap;
     if (java_.regions[i] == JavaRegion::code) return PartKind::java_code;
@@ -126,10 +130,14 @@ class Builder {
       case MappingKind::file:
       case MappingKind::executable_file: return PartKind::files;
       case MappingKind::shared_memory: return PartKind::shared_memory;
-      case MappingKind::anonymous: return is_bss(i) ? PartKind::files : PartKind::other;
+      case MappingKind::anonymous:
+        if (!is_bss(i)) return PartKind::other;
+        return is_recorders_library(mappings_[i - 1]) ? PartKind::heapspy : PartKind::files;
       default: return PartKind::other;
     }
   }
+
+  static bool is_recorders_library(const process::Mapping& m) { return m.name.find("libheapspy.so") != std::string::npos; }
 
   // Memory without a name that follows the writable end of a library without a gap: its uninitialised data.
   bool is_bss(std::size_t i) const {
@@ -140,6 +148,7 @@ class Builder {
   RssLedger result() {
     RssLedger ledger;
     ledger.total_bytes = *moment_.rss_bytes;
+    if (dirty_known_) ledger.recorder_dirty_bytes = recorder_dirty_;
     std::uint64_t rest = ledger.total_bytes;
     for (std::size_t k = 0; k < kParts; k++) {
       const auto kind = static_cast<PartKind>(k);
@@ -182,6 +191,8 @@ class Builder {
   JavaRegions java_;
   Sums sums_;
   std::uint64_t unsplit_ = 0, anonymous_other_ = 0;
+  std::uint64_t recorder_dirty_ = 0;
+  bool dirty_known_ = false;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Where a process's RSS is: parts with names that sum to it exactly.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,9 @@ struct RssLedger {
   // Every kind once, in order; sums to total_bytes. java_* only where a JVM runs; malloc_unsplit instead of malloc's other
   // parts where the trace does not know every block by design (HeapFacts::unrecorded).
   std::vector<Part> parts;
+  // Of `heapspy itself`, pages that the kernel has to write back or could not drop. Not known where the snapshot has counted
+  // pages without asking which are dirty (a small process's).
+  std::optional<std::uint64_t> recorder_dirty_bytes;
   std::vector<std::string> notes;  // one line each: why something is in `other` and not in a part of its own
 
   std::uint64_t bytes(PartKind) const;  // 0 if there is no such part

@@ -12,6 +12,7 @@
 #include "analyzer/findings/verdicts.h"
 #include "analyzer/ledger/rss_ledger.h"
 #include "analyzer/report/moment_text.h"
+#include "analyzer/report/recorder_share.h"
 #include "analyzer/report/site_facts.h"
 
 namespace heapspy::report {
@@ -315,6 +316,7 @@ RssReport rss_report(const Moment& moment, const std::string& trace_path) {
   rss.total_bytes = from.total_bytes;
   for (const ledger::Part& part : from.parts) rss.parts.push_back({std::string(name(part.kind)), part.bytes});
   rss.notes = from.notes;
+  rss.recorder_dirty_bytes = from.recorder_dirty_bytes;
   return rss;
 }
 
@@ -539,6 +541,7 @@ Report build_report(const Reader& reader, const Figures& figures, const BuildOpt
   else if (at)
     report.findings = judged(*at);
   report.trace = trace_report(reader, figures);  // last: damage is found while events are read
+  report.recorder = recorder_share(reader, report.trace.events, report.rss);
   return report;
 }
 

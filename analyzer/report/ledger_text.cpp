@@ -32,15 +32,31 @@ void add_notes(Lines& lines, const RssReport& rss) {
     for (const std::string& line : wrap("Note: " + fit(printable(note), 300), kWidth - 2)) lines.push_back("  " + line);
 }
 
+// What recording took, under the ledger. Nothing of a trace that does not say.
+void add_recorder(Lines& lines, const Report& report) {
+  const RecorderReport& recorder = report.recorder;
+  if (!recorder.measured_s) return;
+  std::string text = fmt::format("heapspy itself: {} dirty; {} to begin, append and take snapshots (measured), ",
+                                 bytes_or_unknown(recorder.dirty_bytes), findings::seconds_text(*recorder.measured_s));
+  text += recorder.predicted_s ? fmt::format("{} in the program's calls (predicted: {} events × {:.1f} ns)",
+                                             findings::seconds_text(*recorder.predicted_s),
+                                             findings::count_text(report.trace.events), *recorder.ns_per_event)
+                               : "? in the program's calls";
+  for (const std::string& line : wrap(text, kWidth - 2)) lines.push_back("  " + line);
+}
+
 }  // namespace
 
 // The ledger at the moment of the report and at the end, side by side; parts that are 0 in both are left out.
 Lines ledger_lines(const Report& report, const Screen& screen) {
   const RssReport& rss = report.rss;
   const RssReport& end = report.rss_at_end;
-  if (!rss.total_bytes)
-    return wrap("RSS is not known: the trace holds no snapshot of the process (HEAPSPY_SNAPSHOT=off, or it ended too early).",
-                kWidth);
+  if (!rss.total_bytes) {
+    Lines lines = wrap(
+        "RSS is not known: the trace holds no snapshot of the process (HEAPSPY_SNAPSHOT=off, or it ended too early).", kWidth);
+    add_recorder(lines, report);
+    return lines;
+  }
   const bool both = end.total_bytes && report.at.why != "end" && !at_is_end(report);
 
   std::vector<std::string> headings = {"RSS", moments_text(report), ""};
@@ -88,6 +104,7 @@ Lines ledger_lines(const Report& report, const Screen& screen) {
                          findings::bytes_text(*report.end_at.live_bytes), findings::bytes_text(*report.totals.live_bytes)),
              kWidth - 2))
       lines.push_back("  " + line);
+  add_recorder(lines, report);
   add_notes(lines, rss);
   return lines;
 }

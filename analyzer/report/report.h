@@ -158,6 +158,15 @@ struct RssReport {
   Bytes total_bytes;
   std::vector<PartReport> parts;   // sum to total_bytes
   std::vector<std::string> notes;  // why something is in `other` and not in a part of its own
+  Bytes recorder_dirty_bytes{};    // of heapspy itself
+};
+
+// What recording itself took of the process.
+struct RecorderReport {
+  Bytes resident_bytes, dirty_bytes;   // at the moment
+  Seconds measured_s;                  // as the recorder timed itself: to begin, append, register threads, take snapshots
+  Seconds predicted_s;                 // of the program's calls: events × ns_per_event
+  std::optional<double> ns_per_event;  // from bench/README.md; nullopt: nothing was measured for these settings
 };
 
 // A place in a call stack; of functions that were inlined into each other one for each.
@@ -235,6 +244,7 @@ struct Report {
   std::vector<LifetimeReport> lifetimes;
   std::vector<ArenaReport> arenas;
   RssReport rss;
+  RecorderReport recorder{};
   // The same at the end of what was recorded, whatever `at` is.
   MomentReport end_at;
   std::vector<ArenaReport> arenas_at_end;

@@ -25,12 +25,22 @@ Json moment_json(const MomentReport& moment) {
           {"last_snapshot", moment.last_snapshot}};
 }
 
-// What recording itself took. No trace says how long its events took the program.
-Json recorder_json(const RssReport& rss) {
-  Json bytes;
-  for (const PartReport& part : rss.parts)
-    if (part.name == kRecorderPart) bytes = part.bytes;
-  return {{"resident_bytes", std::move(bytes)}, {"time_s", nullptr}};
+// time_s: the sum, where both are known.
+Json recorder_json(const RecorderReport& recorder) {
+  Seconds all;
+  if (recorder.measured_s && recorder.predicted_s) all = *recorder.measured_s + *recorder.predicted_s;
+  const char* const method =
+      "measured: wall time of its beginning, appends, new threads and snapshots, by the recorder; predicted: events * "
+      "ns_per_event, the "
+      "cost "
+      "of a hook in bench/README.md";
+  return {{"resident_bytes", maybe(recorder.resident_bytes)},
+          {"dirty_bytes", maybe(recorder.dirty_bytes)},
+          {"time_s", maybe(all)},
+          {"measured_s", maybe(recorder.measured_s)},
+          {"predicted_s", maybe(recorder.predicted_s)},
+          {"ns_per_event", maybe(recorder.ns_per_event)},
+          {"method", method}};
 }
 
 Json plug_json(const std::optional<PlugReport>& plug) {
@@ -255,7 +265,7 @@ Json report_json(const Report& report) {
     return {{"time_s", mark.time_s}, {"kind", mark.kind}, {"text", mark.text}, {"thread", maybe(mark.thread)}};
   });
   json["marks_left_out"] = report.marks_left_out;
-  json["recorder"] = recorder_json(report.rss);
+  json["recorder"] = recorder_json(report.recorder);
   json["sites"] = list_json(report.sites, site_json);
   json["sites_left_out"] = report.sites_left_out;
   json["modules"] = list_json(report.modules, [](const ModuleReport& module) -> Json {

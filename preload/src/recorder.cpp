@@ -173,7 +173,8 @@ bool begin_trace(bool forked) {
   parent_start_realtime_ns = realtime;
   r.alive = 1;
   process_facts::begin(r.file);
-  r.next_upkeep_tick.store(r.clock.now() + kUpkeepNs / 2, std::memory_order_relaxed);
+  header.recorder_ticks = r.clock.now();
+  r.next_upkeep_tick.store(header.recorder_ticks + kUpkeepNs / 2, std::memory_order_relaxed);
   note_clocks();
   message::recording_to(r.file.path());
   return true;

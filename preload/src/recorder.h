@@ -47,6 +47,21 @@ extern Recorder* recorder;
 // Outlives fork: what the environment said before the program could change it.
 extern Options options;
 
+// Adds the ticks of its scope to what the trace says that recording took. Scopes do not nest.
+class OwnTime {
+ public:
+  OwnTime() : begin_(recorder->clock.now()) {}
+  ~OwnTime() {
+    std::atomic_ref<uint64_t>(recorder->file.header().recorder_ticks)
+        .fetch_add(recorder->clock.now() - begin_, std::memory_order_relaxed);
+  }
+  OwnTime(const OwnTime&) = delete;
+  OwnTime& operator=(const OwnTime&) = delete;
+
+ private:
+  uint64_t begin_;
+};
+
 // The ticks of 10 milliseconds, at least; how often upkeep looks at RSS.
 inline constexpr uint64_t kUpkeepNs = 10000000;
 

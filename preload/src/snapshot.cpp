@@ -61,6 +61,14 @@ void add_residency(TaggedPayload& payload, Pagemap& pagemap, const MappingRecord
   });
 }
 
+uint64_t resident_bytes(Pagemap& pagemap, const void* from, size_t bytes) {
+  const auto first = reinterpret_cast<uint64_t>(from) / 4096;
+  uint64_t pages = 0;
+  pagemap.for_each_run(first, first + align_up(bytes, 4096) / 4096,
+                       [&](const Pagemap::Run& run) { pages += run.present ? run.end - run.first : 0; });
+  return pages * 4096;
+}
+
 // Memory of this process that another thread may be unmapping: never by a plain load.
 bool read_own_memory(uint64_t at, void* to, size_t bytes) {
   return os::read_memory(static_cast<int>(os::pid()), at, to, bytes) == static_cast<long>(bytes);
@@ -183,8 +191,8 @@ bool write_picture(SnapshotReason reason, TaggedPayload& payload) {
   }
   stored_info()->end_tick = r.clock.now();
   stored_info()->recorder_bytes = r.threads.private_bytes() + r.stacks.private_bytes() + r.modules.private_bytes() +
-                                  r.rules.private_bytes() + unwind::private_bytes() + align_up(sizeof(Recorder), 4096) +
-                                  align_up(to, 4096);
+                                  r.rules.private_bytes() + unwind::private_bytes() + payload.own_bytes() +
+                                  resident_bytes(pagemap, recorder, sizeof(Recorder));
 
   payload.begin(static_cast<uint32_t>(SnapshotTag::threads));
   add_thread_names(payload);
@@ -214,6 +222,7 @@ bool take(SnapshotReason reason, TraceFile& file) {
   bool taken;
   {
     os::SignalsBlocked blocked;
+    OwnTime timed;
     const uint64_t begin = r.clock.now();
     TaggedPayload payload(scratch.payload, sizeof scratch.payload, kRoom);
     ChunkHeader chunk{};
@@ -228,6 +237,11 @@ bool take(SnapshotReason reason, TraceFile& file) {
   return taken;
 }
 
+static uint64_t timed_rss_bytes() {
+  OwnTime timed;
+  return process_facts::rss_bytes();
+}
+
 // A large process's picture takes tens of milliseconds. Whatever was asked for, looking for a peak costs at most a quarter of
 // the time, and the interval a tenth.
 void take_if_due() {
@@ -236,7 +250,7 @@ void take_if_due() {
   const uint64_t last_end = r.last_snapshot_end.load(std::memory_order_relaxed);
   const uint64_t last_took = r.last_snapshot_took.load(std::memory_order_relaxed);
   if (options.snapshot_at_peak && now_tick >= last_end + 3 * last_took) {
-    const uint64_t rss = process_facts::rss_bytes();
+    const uint64_t rss = timed_rss_bytes();
     uint64_t highest = r.highest_rss_bytes.load(std::memory_order_relaxed);
     if (rss >= kLeastPeak && rss >= highest + highest / 20 && r.highest_rss_bytes.compare_exchange_strong(highest, rss))
       order(SnapshotReason::peak);

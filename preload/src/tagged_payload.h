@@ -21,6 +21,8 @@ class TaggedPayload {
   TaggedPayload(const TaggedPayload&) = delete;
   TaggedPayload& operator=(const TaggedPayload&) = delete;
 
+  // Of the memory that is its own, and touched.
+  uint64_t own_bytes() const { return data_ == first_ ? 0 : format::align_up(bytes_, 4096); }
   const char* data() const { return data_; }
   char* data() { return data_; }
   uint64_t bytes() const { return bytes_; }

@@ -234,6 +234,7 @@ bool ThreadRegistry::append_up_to(ThreadState& thread, uint64_t end) {
 }
 
 ThreadState* ThreadRegistry::add(uint32_t tid) {
+  OwnTime timed;
   Locked locked(lock_);
   if (!free_[1].first) reclaim_gone_threads(false);
   ThreadState* state = unused_state();
@@ -312,6 +313,7 @@ void ThreadRegistry::reclaim_gone_threads(bool all) {
 }
 
 bool ThreadRegistry::flush(ThreadState& thread) {
+  OwnTime timed;
   if (!thread.slot->small) {
     const uint64_t full =
         std::atomic_ref<uint64_t>(thread.slot->header->appended).load(std::memory_order_relaxed) + kAppendWords;
@@ -327,6 +329,7 @@ bool ThreadRegistry::flush(ThreadState& thread) {
 }
 
 void ThreadRegistry::leave_ring(ThreadState& thread) {
+  OwnTime timed;
   Locked locked(lock_);
   if (Slot* next = free_slot(false))
     attach(thread, *next);

@@ -101,6 +101,7 @@ TEST(FormatDocument, PlacesEveryFieldOfTheFileHeader) {
       {"stack_depth", offsetof(FileHeader, stack_depth)},
       {"stack_cells", offsetof(FileHeader, stack_cells)},
       {"stacks_lost", offsetof(FileHeader, stacks_lost)},
+      {"recorder_ticks", offsetof(FileHeader, recorder_ticks)},
       {"control", offsetof(FileHeader, control)},
   };
   EXPECT_EQ(offsets_in_table("| FileHeader at |"), expected);

@@ -90,6 +90,31 @@ TEST(RssLedger, PutsEveryMappingIntoItsPart) {
   EXPECT_TRUE(ledger.notes.empty());
 }
 
+TEST(RssLedger, TheRecordersUninitialisedDataIsHeapspys) {
+  Moment moment;
+  trace::Mapping code = file(0x7f0040000000, 0x7f0040030000, 13 * kPage, "/opt/lib/libheapspy.so", 15);
+  code.execute = true;
+  trace::Mapping data = file(0x7f0040030000, 0x7f0040031000, kPage, "/opt/lib/libheapspy.so", 15);
+  data.write = true;
+  add(moment, code);
+  add(moment, data);
+  add(moment, mapping(0x7f0040031000, 0x7f00400e0000, 7 * kPage));
+  EXPECT_EQ(ledger::rss_ledger(moment).bytes(PartKind::heapspy), 21 * kPage);
+}
+
+TEST(RssLedger, DirtyPagesOfTheRecorderAreKnownWhereSomebodyAskedForThem) {
+  Moment moment;
+  trace::Mapping trace_file = file(0x7f0030000000, 0x7f0030100000, 11 * kPage, "/tmp/heapspy.a.1.2.hspy", 14);
+  trace_file.shared = trace_file.write = true;
+  add(moment, trace_file);
+  add(moment, mapping(0x7f0050000000, 0x7f0050100000, 17 * kPage));  // anonymous
+  moment.recorder_bytes = 4 * kPage;
+  EXPECT_EQ(ledger::rss_ledger(moment).recorder_dirty_bytes, std::nullopt);
+  moment.mappings[0].private_dirty_bytes = 9 * kPage;
+  moment.mappings[1].private_dirty_bytes = 17 * kPage;
+  EXPECT_EQ(ledger::rss_ledger(moment).recorder_dirty_bytes, (9 + 4) * kPage);
+}
+
 TEST(RssLedger, ATraceOfAnyNameIsHeapspys) {
   Moment moment;
   trace::Mapping mapped = file(0x7f0030000000, 0x7f0030100000, 11 * kPage, "/data/odd-name", 14);

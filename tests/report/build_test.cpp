@@ -86,6 +86,27 @@ TEST(BuildReport, SaysWhatRanAndHowItEnded) {
   EXPECT_EQ(arena_max_setting(report), "MALLOC_ARENA_MAX=2");
 }
 
+TEST(BuildReport, SaysWhatRecordingTook) {
+  test::TraceBuilder trace = two_threads();
+  trace.header().recorder_ticks = 250'000;
+  const test::TemporaryFile file(trace.bytes());
+  const Report report = build_report(file.path());
+  EXPECT_EQ(report.trace.events, 6u);
+  EXPECT_NEAR(report.recorder.measured_s.value(), 0.00025, 1e-12);
+  EXPECT_NEAR(report.recorder.predicted_s.value(), 6 * 2.7e-9, 1e-15);
+  EXPECT_EQ(report.recorder.resident_bytes, std::nullopt);  // without a snapshot
+  EXPECT_EQ(report.recorder.dirty_bytes, std::nullopt);
+}
+
+TEST(BuildReport, WhatRecordingTookIsUnknownWhereNothingWasMeasured) {
+  test::TraceBuilder trace = two_threads();
+  trace.header().clock = format::Clock::event;
+  const test::TemporaryFile file(trace.bytes());
+  const Report report = build_report(file.path());
+  EXPECT_EQ(report.recorder.measured_s, std::nullopt);  // a trace of an older recorder
+  EXPECT_EQ(report.recorder.predicted_s, std::nullopt);
+}
+
 TEST(BuildReport, WithoutASnapshotResidencyIsUnknownAndNotZero) {
   const test::TemporaryFile file(two_threads().bytes());
   const Report report = build_report(file.path());

@@ -196,6 +196,20 @@ TEST(ReportText, TheKernelsHighWaterMarkIsToldWhereNoSnapshotWasNear) {
   EXPECT_THAT(joined(ledger_lines(report, {})), ::testing::Not(HasSubstr("between snapshots")));
 }
 
+TEST(ReportText, WhatRecordingTookStandsUnderTheLedger) {
+  Report report = sample_report();
+  EXPECT_THAT(joined(ledger_lines(report, {})), ::testing::Not(HasSubstr("to begin, append")));
+  report.trace.events = 1'000'000;
+  report.recorder = {4 << 20, 3 << 20, 0.0125, 0.0027, 2.7};
+  EXPECT_THAT(joined(ledger_lines(report, {})),
+              HasSubstr("  heapspy itself: 3.0 MiB dirty; 12.5 ms to begin, append and take snapshots (measured), 2.7 ms in\n"
+                        "  the program's calls (predicted: 1 000 000 events × 2.7 ns)"));
+  report.recorder.dirty_bytes = std::nullopt;
+  report.recorder.predicted_s = report.recorder.ns_per_event = std::nullopt;
+  EXPECT_THAT(joined(ledger_lines(report, {})), HasSubstr("heapspy itself: ? dirty; "));
+  EXPECT_THAT(joined(ledger_lines(report, {})), HasSubstr("(measured), ? in"));
+}
+
 TEST(ReportText, ALastSnapshotIsNotCalledTheEnd) {
   Report report = sample_report();
   report.process.end = "running";

@@ -121,7 +121,9 @@ struct FileHeader {
   std::uint32_t stack_depth;  // HEAPSPY_DEPTH: frames kept at least; a deeper stack is cut up to 32 frames further out
   std::uint64_t stack_cells;  // claimed so far in the stack table
   std::uint64_t stacks_lost;  // stacks not kept because the table was full or could not grow
-  std::uint8_t reserved[24];
+  std::uint64_t
+      recorder_ticks;  // that the recorder took for what it times: beginning, appends, new threads, snapshots, RSS; 0 unknown
+  std::uint8_t reserved[16];
   Control control;
 };
 static_assert(offsetof(FileHeader, control) == 256);
