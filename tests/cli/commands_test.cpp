@@ -30,14 +30,14 @@ TEST(Program, HasAnExampleInTheHelpOfEachCommand) {
   const Ran help = heapspy({"--help"});
   EXPECT_EQ(help.status, 0);
   EXPECT_EQ(help.err, "");
-  for (const char* command : {"record", "report", "diff", "compare", "trim", "snapshot", "mark", "maps", "pack", "doctor"}) {
+  for (const char* command : {"record", "report", "diff", "compare", "replay", "trim", "snapshot", "mark", "maps", "pack",
+                              "doctor", "export", "inspect"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command + " "));
     const Ran own = heapspy({command, "--help"});
     EXPECT_EQ(own.status, 0) << command;
     EXPECT_THAT(own.out, HasSubstr(std::string("Example:\n  heapspy ") + command + " "));
   }
-  for (const char* unfinished : {"replay", "inspect", "top", "export"})
-    EXPECT_THAT(help.out, Not(HasSubstr(std::string("\n  ") + unfinished + " ")));
+  EXPECT_THAT(help.out, Not(HasSubstr("\n  top "))) << "not there yet";
 }
 
 TEST(Program, TellsItsVersion) {
@@ -48,11 +48,11 @@ TEST(Program, TellsItsVersion) {
 
 TEST(Program, AnswersWrongUsageWithOneLineAndStatus2) {
   expect_error({}, 2,
-               "say what to do: one of record, report, diff, compare, trim, snapshot, mark, maps, pack, doctor; heapspy --help "
-               "explains");
-  expect_error(
-      {"repport"}, 2,
-      "there is no command \"repport\"; there are record, report, diff, compare, trim, snapshot, mark, maps, pack, doctor");
+               "say what to do: one of record, report, diff, compare, replay, trim, snapshot, mark, maps, pack, doctor, "
+               "export, inspect; heapspy --help explains");
+  expect_error({"repport"}, 2,
+               "there is no command \"repport\"; there are record, report, diff, compare, replay, trim, snapshot, mark, maps, "
+               "pack, doctor, export, inspect");
   expect_error({"maps"}, 2, "PID is required; heapspy maps --help explains");
   expect_error({"maps", "12x"}, 2, "PID: \"12x\" is not a process id; ps -e lists them; heapspy maps --help explains");
   expect_error({"maps", "0"}, 2, "PID: \"0\" is not a process id; ps -e lists them; heapspy maps --help explains");
