@@ -1,10 +1,7 @@
 #include "analyzer/heap/copied_range.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
-#include <new>
 
 namespace heapspy::heap {
 namespace {
@@ -14,19 +11,18 @@ constexpr std::uint64_t kWindowBytes = 4u << 20;  // copying is fastest from abo
 
 }  // namespace
 
-void CopiedRange::Unmap::operator()(std::byte* at) const { ::munmap(at, bytes); }
-
-CopiedRange::CopiedRange(const process::Target& target, std::uint64_t start, std::uint64_t end) {
+CopiedRange::CopiedRange(const process::Target& target, std::uint64_t start, std::uint64_t end,
+                         const std::shared_ptr<CopyRoom>& room) {
   const std::uint64_t page = target.page_bytes();
   page_shift_ = static_cast<unsigned>(std::countr_zero(page));
   start_ = start & ~(page - 1);
   end_ = std::max(start_, (end + page - 1) & ~(page - 1));
   slots_.resize((end_ - start_) >> page_shift_);
   if (auto states = target.pages(start_, slots_.size())) states_ = std::move(*states);
-  copy(target);
+  copy(target, room);
 }
 
-void CopiedRange::copy(const process::Target& target) {
+void CopiedRange::copy(const process::Target& target, const std::shared_ptr<CopyRoom>& room) {
   std::vector<process::Piece> pieces;
   std::uint32_t slot = 0;
   for (std::size_t i = 0; i < slots_.size(); i++) {
@@ -40,10 +36,7 @@ void CopiedRange::copy(const process::Target& target) {
   }
   if (slot == 0) return;
   copied_ = static_cast<std::uint64_t>(slot) << page_shift_;
-  void* room = ::mmap(nullptr, copied_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (room == MAP_FAILED) throw std::bad_alloc();
-  ::madvise(room, copied_, MADV_HUGEPAGE);  // the copy's page faults would be most of its time
-  bytes_ = {static_cast<std::byte*>(room), Unmap{copied_}};
+  bytes_ = CopyRoom::take(room, copied_);
   const std::vector<bool> whole = target.read_pieces(pieces, bytes_.get());
   std::byte* at = bytes_.get();
   for (std::size_t k = 0; k < pieces.size(); at += pieces[k].bytes, k++) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "analyzer/heap/copy_room.h"
 #include "analyzer/process/target.h"
 
 namespace heapspy::heap {
@@ -15,7 +16,7 @@ class CopiedRange {
  public:
   CopiedRange() = default;
   // [start, end) is widened to whole pages.
-  CopiedRange(const process::Target&, std::uint64_t start, std::uint64_t end);
+  CopiedRange(const process::Target&, std::uint64_t start, std::uint64_t end, const std::shared_ptr<CopyRoom>& room = nullptr);
 
   std::uint64_t start() const { return start_; }
   std::uint64_t end() const { return end_; }
@@ -42,17 +43,13 @@ class CopiedRange {
   std::uint64_t unreadable_pages() const { return unreadable_; }  // that should have been there
 
  private:
-  struct Unmap {
-    std::size_t bytes = 0;
-    void operator()(std::byte*) const;
-  };
-  void copy(const process::Target&);
+  void copy(const process::Target&, const std::shared_ptr<CopyRoom>&);
 
   std::uint64_t start_ = 0, end_ = 0, copied_ = 0, unreadable_ = 0;
   unsigned page_shift_ = 12;
   std::vector<process::PageState> states_;
   std::vector<std::uint32_t> slots_;  // page → 1 + its place in bytes_; 0: not copied
-  std::unique_ptr<std::byte, Unmap> bytes_{nullptr, Unmap{}};
+  std::shared_ptr<std::byte> bytes_;
 };
 
 }  // namespace heapspy::heap

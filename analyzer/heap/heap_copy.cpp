@@ -19,7 +19,7 @@ constexpr std::size_t kMostHeaps = 1u << 20;
 
 class Copier {
  public:
-  explicit Copier(const Target& target) : target_(target) {}
+  Copier(const Target& target, std::shared_ptr<CopyRoom> room) : target_(target), room_(std::move(room)) {}
 
   bool run() {
     auto ring = find_arenas(target_);
@@ -70,7 +70,7 @@ class Copier {
   }
 
   void add_region(std::size_t arena, std::uint64_t start, std::uint64_t end, bool of_brk = false) {
-    HeapRegion region{arena, arena != 0, of_brk, start, end, CopiedRange(target_, start, end)};
+    HeapRegion region{arena, arena != 0, of_brk, start, end, CopiedRange(target_, start, end, room_)};
     copy_.copied_bytes += region.memory.copied_bytes();
     copy_.residency_known = copy_.residency_known && region.memory.residency_known();
     if (region.memory.unreadable_pages())
@@ -136,6 +136,7 @@ class Copier {
   }
 
   const Target& target_;
+  const std::shared_ptr<CopyRoom> room_;
   HeapCopy copy_;
 };
 
@@ -145,10 +146,19 @@ bool HeapCopy::any_locked() const {
   return std::any_of(arenas.begin(), arenas.end(), [](const ArenaCopy& arena) { return arena.locked(); });
 }
 
-std::optional<HeapCopy> copy_heaps(const Target& target) {
-  Copier copier(target);
+std::optional<HeapCopy> copy_heaps(const Target& target, const std::shared_ptr<CopyRoom>& room) {
+  Copier copier(target, room);
   if (!copier.run()) return std::nullopt;
   return copier.take();
+}
+
+std::uint64_t expected_copy_bytes(const std::vector<Mapping>& smaps) {
+  std::uint64_t bytes = 0;
+  for (const Mapping& each : smaps)
+    if (each.name == "[heap]" ||
+        (each.anonymous() && each.write && each.start % kHeapRegionBytes == 0 && each.size_bytes() <= kHeapRegionBytes))
+      bytes += (each.rss_bytes + each.swap_bytes) / 64 * 65;  // it may grow until it stands still
+  return bytes;
 }
 
 }  // namespace heapspy::heap

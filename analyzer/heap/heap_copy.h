@@ -3,6 +3,7 @@
 // what to copy; that is done when the target runs again (chunk_walk.h).
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -76,7 +77,10 @@ struct HeapCopy {
   bool any_locked() const;
 };
 
-// nullopt: no glibc arenas in it.
-std::optional<HeapCopy> copy_heaps(const process::Target&);
+// nullopt: no glibc arenas in it. `room`: prepared memory, may be nullptr.
+std::optional<HeapCopy> copy_heaps(const process::Target&, const std::shared_ptr<CopyRoom>& room = nullptr);
+
+// What copy_heaps is likely to copy, by what smaps says is resident in mappings that look like heaps.
+std::uint64_t expected_copy_bytes(const std::vector<process::Mapping>& smaps);
 
 }  // namespace heapspy::heap

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <ctime>
 #include <map>
+#include <memory>
 #include <sstream>
 
 #include "analyzer/heap/glibc_version.h"
@@ -23,7 +24,8 @@ using heap::ChunkKind;
 constexpr std::uint64_t kWorthShowing = 1u << 20;
 // Where a thread stood inside malloc and the walk does not prove itself, once more; small heaps more often.
 constexpr std::uint32_t kFewAttempts = 3;
-constexpr double kShortPauses = 0.1;              // seconds, together
+constexpr double kShortPauses = 0.1;  // seconds, together
+constexpr std::uint64_t kMostPrepared = 8ull << 30;
 constexpr std::size_t kSmapsWhileStopped = 4000;  // mappings; of more, reading smaps would be most of the pause
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -258,8 +260,10 @@ Inspection inspect_process(const process::LiveProcess& target) {
   double stood_still = 0;
   for (;; inspection.attempts++) {
     smaps = target.text("smaps");
+    const auto room = std::make_shared<heap::CopyRoom>(
+        std::min(kMostPrepared, heap::expected_copy_bytes(process::parse_mappings(smaps).mappings)));
     process::StoppedProcess stopped(target);
-    auto copy = heap::copy_heaps(stopped);
+    auto copy = heap::copy_heaps(stopped, room);
     if (stopped.mappings().size() <= kSmapsWhileStopped) smaps = target.text("smaps");
     evidence.stack_pointers.clear();
     for (const process::ThreadState& thread : stopped.threads()) evidence.stack_pointers.push_back(thread.stack_pointer);
