@@ -63,7 +63,7 @@ void print_text(const report::Inspection& inspection, const Options& options) {
 void add_inspect_command(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("inspect", "the glibc heap of any process or core file, chunk by chunk");
-  command->add_option("TARGET", options->target, "a process id, or a core file")->required()->option_text("PID|CORE");
+  command->add_option("PID|CORE", options->target, "a process id, or a core file")->required();
   command->add_flag("--json", options->json, "print schema heapspy.inspect/1");
   command->add_flag("--bins", options->detail.bins, "also bins, free chunks by size, and the largest");
   command->add_flag("--chunks", options->detail.chunks, "every chunk instead");

@@ -47,6 +47,7 @@ Bytes free_bytes(const Inspection& inspection) {
 }
 
 std::string conclusion(const Inspection& inspection) {
+  if (inspection.arenas.empty()) return "malloc holds nothing: it was not called yet.";
   const Bytes resident = inspection.sum(&InspectedArena::resident_bytes), free = free_bytes(inspection);
   if (inspection.core) {
     const Bytes system = inspection.sum(&InspectedArena::system_bytes), in_use = inspection.sum(&InspectedArena::in_use_bytes);
@@ -87,6 +88,7 @@ Lines part_lines(const Inspection& inspection, const Screen& screen) {
   const Bytes resident = inspection.sum(&InspectedArena::resident_bytes);
   Table table({"Malloc's memory", "resident", "", ""});
   table.align_left(3);
+  table.give_way(3);
   const auto row = [&](const char* what, const Bytes& bytes, const char* why) {
     table.add({what, bytes_or_unknown(bytes), bytes && resident ? percent_text(*bytes, *resident) : "", why});
   };
@@ -96,7 +98,7 @@ Lines part_lines(const Inspection& inspection, const Screen& screen) {
   row("  free, pinned", inspection.sum(&InspectedArena::pinned_bytes), "on pages that also hold a block in use");
   row("  free, cached", inspection.sum(&InspectedArena::cached_bytes), "thread caches, tops of secondary arenas");
   if (const Bytes tops = inspection.sum(&InspectedArena::secondary_top_bytes); tops && *tops)
-    row("    secondary tops", tops, "no trim returns them; MALLOC_TRIM_THRESHOLD_=131072 set before start does");
+    row("    secondary tops", tops, "no trim returns them; MALLOC_TRIM_THRESHOLD_=131072 before start");
   Lines lines = table.lines(kWidth);
   lines[0] = heading(lines[0], screen);
   return lines;
@@ -116,15 +118,15 @@ Lines arena_lines(const Inspection& inspection, const Screen& screen) {
     return a->resident_bytes.value_or(a->system_bytes.value_or(0)) > b->resident_bytes.value_or(b->system_bytes.value_or(0));
   });
   const std::size_t shown = std::min(arenas.size(), kArenasShown);
-  Table table({"", "system", "resident", "in use", "trimmable", "pinned", "cached", "top", "plug"});
-  table.align_left(8);
-  table.give_way(8);
+  Table table({"", "system", "resident", "in use", "trimmable", "pinned", "cached", "plug"});
+  table.align_left(7);
+  table.give_way(7);
   for (std::size_t i = 0; i < shown; i++) {
     const InspectedArena& arena = *arenas[i];
     table.add({"  " + arena_label(arena), bytes_or_unknown(arena.system_bytes), bytes_or_unknown(arena.resident_bytes),
                bytes_or_unknown(arena.in_use_bytes),
                bytes_or_unknown(inspection.core ? arena.trimmable_at_most_bytes : arena.trimmable_bytes),
-               bytes_or_unknown(arena.pinned_bytes), bytes_or_unknown(arena.cached_bytes), bytes_or_unknown(arena.top_bytes),
+               bytes_or_unknown(arena.pinned_bytes), bytes_or_unknown(arena.cached_bytes),
                arena.proven ? plug_text(arena) : "not proven"});
   }
   Lines lines = {heading(
@@ -163,6 +165,29 @@ Lines rss_lines(const Inspection& inspection, const Screen& screen) {
   return lines;
 }
 
+// What malloc goes by, where it is not what it started with.
+Lines threshold_lines(const Inspection& inspection) {
+  if (!inspection.heap->copy.parameters) return {};
+  const heap::Parameters& p = *inspection.heap->copy.parameters;
+  std::string text =
+      fmt::format("mmap threshold {}, trim threshold {}", bytes_text(p.mmap_threshold), bytes_text(p.trim_threshold));
+  if (p.arena_max) text += fmt::format(", at most {}", findings::plural_text(p.arena_max, "arena", "arenas"));
+  return {text};
+}
+
+Lines next_lines(const Inspection& inspection) {
+  const std::string target = inspection.core ? printable(inspection.path) : std::to_string(inspection.process.pid);
+  std::string text = "Next: ";
+  if (!inspection.core) text += fmt::format("heapspy trim {} · ", target);
+  text += fmt::format("heapspy inspect {} --bins", target);
+  const auto largest = std::max_element(
+      inspection.arenas.begin(), inspection.arenas.end(),
+      [](const InspectedArena& a, const InspectedArena& b) { return a.pinned_bytes.value_or(0) < b.pinned_bytes.value_or(0); });
+  if (largest != inspection.arenas.end() && largest->plug)
+    text += fmt::format(" · heapspy inspect {} --heap {:#x}", target, largest->plug->address);
+  return wrap(text, kWidth);
+}
+
 Lines check_lines(const Inspection& inspection, const Screen& screen) {
   const std::vector<heap::Check>& checks = inspection.heap->checks;
   const bool all = inspection.heap->proven();
@@ -190,14 +215,17 @@ Lines inspection_lines(const Inspection& inspection, const Screen& screen) {
     for (std::string& line : lines) line = heading(line, screen);
     lines.push_back(title(inspection));
     append(lines, wrap(allocator_text(inspection), kWidth));
-    if (!inspection.core) {
+    append(lines, threshold_lines(inspection));
+    if (!inspection.core && !inspection.arenas.empty()) {
       lines.emplace_back();
       append(lines, part_lines(inspection, screen));
     }
-    lines.emplace_back();
-    append(lines, arena_lines(inspection, screen));
-    lines.emplace_back();
-    append(lines, chunk_kind_lines(inspection, screen));
+    if (!inspection.arenas.empty()) {
+      lines.emplace_back();
+      append(lines, arena_lines(inspection, screen));
+      lines.emplace_back();
+      append(lines, chunk_kind_lines(inspection, screen));
+    }
   }
   if (const Lines rss = rss_lines(inspection, screen); !rss.empty()) {
     lines.emplace_back();
@@ -208,6 +236,10 @@ Lines inspection_lines(const Inspection& inspection, const Screen& screen) {
     append(lines, check_lines(inspection, screen));
   }
   for (const std::string& note : inspection.notes) append(lines, wrap("Note: " + printable(note), kWidth));
+  if (!inspection.arenas.empty()) {
+    lines.emplace_back();
+    append(lines, next_lines(inspection));
+  }
   return lines;
 }
 
