@@ -78,6 +78,7 @@ struct HeapWalk {
   std::vector<std::uint64_t> listed_in_bins, free_by_headers;  // chunks, by arena
   std::uint64_t bin_faults = 0, fast_faults = 0;
   std::uint64_t cached_listed = 0, cached_by_key = 0;
+  std::uint64_t keys_left_over = 0;  // in blocks in use that the cache of a thread which has ended once held
   bool cache_key_known = false;
   std::uint64_t cache_faults = 0;
 

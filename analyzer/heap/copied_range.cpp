@@ -16,7 +16,7 @@ CopiedRange::CopiedRange(const process::Target& target, std::uint64_t start, std
   const std::uint64_t page = target.page_bytes();
   page_shift_ = static_cast<unsigned>(std::countr_zero(page));
   start_ = start & ~(page - 1);
-  end_ = std::max(start_, (end + page - 1) & ~(page - 1));
+  end_ = std::max(start_, (target.held_end(start_, end) + page - 1) & ~(page - 1));
   slots_.resize((end_ - start_) >> page_shift_);
   if (auto states = target.pages(start_, slots_.size())) states_ = std::move(*states);
   copy(target, room);

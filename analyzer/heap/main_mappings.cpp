@@ -10,8 +10,9 @@ using process::Mapping;
 using process::PageState;
 using process::Target;
 
-constexpr std::uint64_t kFenceWord = 0x11;  // 16 bytes, the chunk before in use
-constexpr int kStepsRead = 8;               // from the target itself, before memory is copied to follow the whole chain
+constexpr std::uint64_t kFenceWord = 0x11;            // 16 bytes, the chunk before in use
+constexpr std::uint64_t kMostSearched = 64ull << 30;  // of one mapping: shadow memory and the like are far larger
+constexpr int kStepsRead = 8;  // from the target itself, before memory is copied to follow the whole chain
 
 bool chunk_like(std::uint64_t word) {
   return (word & kSizeMask) >= kMinChunkBytes && (word & kSizeMask) % kChunkAlignment == 0 && !(word & (kMapped | kOtherArena));
@@ -38,7 +39,7 @@ class Search {
  private:
   // Pages whose first words may be the first chunk of a piece: nothing of malloc's is before it.
   std::vector<std::uint64_t> candidates(const AddressRange& gap) const {
-    const std::size_t count = (gap.end - gap.start) / page_;
+    const std::size_t count = std::min(gap.end - gap.start, kMostSearched) / page_;
     const auto states = target_.pages(gap.start, count);
     std::vector<process::Piece> pieces;
     for (std::size_t i = 0; i < count; i++)
@@ -90,16 +91,20 @@ class Search {
 std::vector<AddressRange> unclaimed_memory(const Target& target, const HeapCopy& copy) {
   const std::uint64_t mask = target.page_bytes() - 1;
   std::vector<AddressRange> gaps;
+  const auto add = [&](std::uint64_t start, std::uint64_t end) {
+    end = target.held_end(start, end) & ~mask;
+    if (start < end) gaps.push_back({start, end});
+  };
   auto region = copy.regions.begin();
   for (const Mapping& m : target.mappings()) {
     if (!m.read || !m.write || !m.anonymous() || !(m.name.empty() || m.name.starts_with("[anon"))) continue;
     std::uint64_t at = m.start;
     while (region != copy.regions.end() && region->end <= at) ++region;
     for (auto r = region; r != copy.regions.end() && r->start < m.end; ++r) {
-      if (r->start > at) gaps.push_back({at, r->start & ~mask});
+      if (r->start > at) add(at, r->start);
       at = std::max(at, (r->end + mask) & ~mask);
     }
-    if (at < m.end) gaps.push_back({at, m.end});
+    add(at, m.end);
   }
   return gaps;
 }

@@ -10,6 +10,7 @@ namespace {
 using process::PageState;
 using process::Target;
 
+constexpr std::uint64_t kWindowBytes = 4ull << 30;
 constexpr std::size_t kMostPagesSearched = 256u << 10;  // one by one, while the target stands still
 
 using Gap = AddressRange;  // memory that may hold mapped blocks
@@ -33,6 +34,16 @@ class Search {
     return !state || (*state)[0] == PageState::resident || (*state)[0] == PageState::swapped;
   }
 
+  std::optional<std::uint64_t> resident_bytes(std::uint64_t start, std::uint64_t end) const {
+    std::uint64_t pages = 0;
+    for (std::uint64_t at = start; at < end; at += kWindowBytes) {
+      const auto states = target_.pages(at, std::min(kWindowBytes, end - at) / page_);
+      if (!states) return std::nullopt;
+      pages += static_cast<std::uint64_t>(std::count(states->begin(), states->end(), PageState::resident));
+    }
+    return pages * page_;
+  }
+
   // The block whose header (two words) stands at `chunk`, if it can be one within the gap.
   bool accept(const Gap& gap, std::uint64_t chunk, const std::uint64_t (&header)[2], std::uint64_t& end) {
     if ((header[1] & 7) != kMapped) return false;
@@ -42,11 +53,7 @@ class Search {
     const std::uint64_t start = chunk - before;
     if (start % page_ != 0 || (before + bytes) % page_ != 0) return false;
     end = start + before + bytes;
-    MappedBlock block{chunk, start, end, std::nullopt};
-    if (const auto states = target_.pages(start, (end - start) / page_))
-      block.resident_bytes =
-          page_ * static_cast<std::uint64_t>(std::count(states->begin(), states->end(), PageState::resident));
-    found_.push_back(block);
+    found_.push_back({chunk, start, end, resident_bytes(start, end)});
     bytes_ += end - start;
     return true;
   }

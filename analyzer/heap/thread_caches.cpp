@@ -91,7 +91,9 @@ class CacheFinder {
     walk_.caches.push_back(cache);
   }
 
-  // Every cached block holds the key in its second word, and loses it when it is handed out: a count of its own.
+  // Every cached block holds the key in its second word, and loses it when it is handed out: a count of its own. What a thread
+  // left in its cache when it ended was freed once more with the key in it: into a fast bin, and from there to the next who
+  // asks.
   void count_keys() {
     std::unordered_set<std::uint64_t> keys;
     if (layout_.cache_key == GlibcLayout::CacheKey::random && key_ != 0) keys.insert(key_);
@@ -103,16 +105,23 @@ class CacheFinder {
     for (const Chunk& chunk : walk_.chunks) {
       if (chunk.kind != ChunkKind::in_use || chunk.bytes > largest) continue;
       if (!keys.contains(bits_.word(chunk.block() + 8))) continue;
+      std::uint8_t& bits = *bits_.at(chunk.address);
+      if (bits & ChunkBits::kFast) continue;
+      if (!(bits & ChunkBits::kCached) && all_tables_read_) {
+        walk_.keys_left_over++;
+        continue;
+      }
       walk_.cached_by_key++;
-      // On its way into or out of a cache, or of a table that was caught amid a change: cached all the same.
-      *bits_.at(chunk.address) |= ChunkBits::kCached;
+      // Of a table that was caught amid a change: cached all the same.
+      bits |= ChunkBits::kCached;
     }
   }
 
   // What each thread holds at that offset from its thread pointer where most of them hold a value that `accepts`: libc's
   // variable stands at the same offset in all. Values that do not pass are left out.
+  // `offset`: of that place.
   template <typename Accepts>
-  std::vector<std::pair<pid_t, std::uint64_t>> thread_variable(Accepts accepts) const {
+  std::vector<std::pair<pid_t, std::uint64_t>> thread_variable(Accepts accepts, std::int64_t* offset = nullptr) const {
     std::map<std::int64_t, std::vector<std::pair<pid_t, std::uint64_t>>> found;
     for (const ThreadWords& thread : copy_.threads)
       for (std::uint64_t at = (thread.memory.start() + 7) & ~7ull; thread.memory.contains(at); at += 8) {
@@ -121,22 +130,31 @@ class CacheFinder {
           found[static_cast<std::int64_t>(at - thread.thread_pointer)].emplace_back(thread.tid, value);
       }
     std::vector<std::pair<pid_t, std::uint64_t>> most;
-    for (auto& [offset, values] : found)
-      if (values.size() > most.size()) most = std::move(values);
+    for (auto& [at, values] : found) {
+      if (values.size() <= most.size()) continue;
+      most = std::move(values);
+      if (offset) *offset = at;
+    }
     return most;
   }
 
   std::map<std::uint64_t, pid_t> tables_of_threads() {
+    const auto is_table = [this](std::uint64_t value) {
+      const std::uint8_t* chunk = value % kChunkAlignment == 0 ? bits_.at(value - kChunkHeaderBytes) : nullptr;
+      if (!chunk || *chunk & ChunkBits::kFree) return false;
+      const std::uint64_t bytes = bits_.word(value - 8) & kSizeMask;
+      if (bytes < layout_.cache_chunk_bytes() || bytes > layout_.cache_chunk_bytes() + kRoundingRoom) return false;
+      std::vector<std::uint64_t> blocks;
+      return read_table(value, blocks);
+    };
+    std::int64_t offset = 0;
     std::map<std::uint64_t, pid_t> tables;
-    for (const auto& [tid, table] : thread_variable([this](std::uint64_t value) {
-           const std::uint8_t* chunk = value % kChunkAlignment == 0 ? bits_.at(value - kChunkHeaderBytes) : nullptr;
-           if (!chunk || *chunk & ChunkBits::kFree) return false;
-           const std::uint64_t bytes = bits_.word(value - 8) & kSizeMask;
-           if (bytes < layout_.cache_chunk_bytes() || bytes > layout_.cache_chunk_bytes() + kRoundingRoom) return false;
-           std::vector<std::uint64_t> blocks;
-           return read_table(value, blocks);
-         }))
-      tables.emplace(table, tid);
+    for (const auto& [tid, table] : thread_variable(is_table, &offset)) tables.emplace(table, tid);
+    // A thread that has none has a null pointer there.
+    all_tables_read_ = !tables.empty() && std::ranges::all_of(copy_.threads, [&](const ThreadWords& thread) {
+      const std::uint64_t at = thread.thread_pointer + static_cast<std::uint64_t>(offset);
+      return thread.memory.contains(at) && (thread.memory.word(at) == 0 || tables.contains(thread.memory.word(at)));
+    });
     return tables;
   }
 
@@ -152,6 +170,7 @@ class CacheFinder {
   ChunkBits& bits_;
   const GlibcLayout& layout_;
   std::uint64_t key_ = 0;
+  bool all_tables_read_ = false;  // of the threads that have one
 };
 
 }  // namespace

@@ -207,6 +207,14 @@ std::size_t CoreFile::read(std::uint64_t address, std::span<std::byte> to) const
   return done;
 }
 
+std::uint64_t CoreFile::held_end(std::uint64_t start, std::uint64_t end) const {
+  auto above =
+      std::upper_bound(segments_.begin(), segments_.end(), end, [](std::uint64_t a, const Segment& s) { return a <= s.start; });
+  if (above == segments_.begin()) return start;
+  --above;
+  return std::max(start, std::min({end, above->start + above->bytes, start + size_}));
+}
+
 // The core holds the first page of each program and library, with its build-id: the file whose first page is the same is the
 // same file.
 std::string CoreFile::file_of(const Mapping& mapping) const {

@@ -29,6 +29,7 @@ class CoreFile : public Target {
   std::uint64_t page_bytes() const override { return page_bytes_; }
   std::size_t read(std::uint64_t address, std::span<std::byte> to) const override;
   std::optional<std::vector<PageState>> pages(std::uint64_t, std::size_t) const override { return std::nullopt; }
+  std::uint64_t held_end(std::uint64_t start, std::uint64_t end) const override;
   std::string file_of(const Mapping&) const override;
 
   const std::string& path() const { return path_; }

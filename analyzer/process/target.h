@@ -39,6 +39,9 @@ class Target {
   virtual std::vector<bool> read_pieces(std::span<const Piece> pieces, std::byte* to) const;
   // nullopt: not known (a core).
   virtual std::optional<std::vector<PageState>> pages(std::uint64_t start, std::size_t count) const = 0;
+  // Where the last page of [start, end) that can be there ends; `start` if none can. A core may name far more memory than it
+  // holds.
+  virtual std::uint64_t held_end(std::uint64_t start, std::uint64_t end) const { return start < end ? end : start; }
   // Where the content of a mapped file can be read on this machine; "": the file is another one now, or gone.
   virtual std::string file_of(const Mapping&) const = 0;
 
