@@ -44,18 +44,23 @@ void begin_next_lap(ThreadState& thread) {
   thread.next = thread.slot->words;
 }
 
-void append_full_ring(ThreadState& thread) {
+// False: the program has entered a sandbox meanwhile, and nothing may be asked of the kernel. The words stay where they are.
+bool append_full_ring(ThreadState& thread) {
   os::SignalsBlocked blocked;
+  if (std::atomic_ref<bool>(recorder->at_rest).load()) return false;
   if (!recorder->threads.flush(thread)) thread.name[0] = 0;  // its start may be among what was lost: say again who it is
   note_name(thread);
+  return true;
 }
 
 // Mode ring: the thread's words stay where they are, the oldest ring of all is the next to be written.
-void leave_full_ring(ThreadState& thread) {
+bool leave_full_ring(ThreadState& thread) {
   os::SignalsBlocked blocked;
+  if (std::atomic_ref<bool>(recorder->at_rest).load()) return false;
   recorder->threads.leave_ring(thread);
   stamp(thread);
   say_who(thread);
+  return true;
 }
 
 // What is in the ring and not in the file.
@@ -108,15 +113,16 @@ uint64_t make(ThreadState& thread) {
   const bool ring_mode = options.mode == Mode::ring;
   const bool at_lap_end = lap_end(thread) - thread.next <= static_cast<ptrdiff_t>(kSpareWords);
   if (HEAPSPY_UNLIKELY(at_lap_end)) {
-    if (thread.slot->small)
-      ring_mode ? leave_full_ring(thread) : append_full_ring(thread);
-    else
+    if (!thread.slot->small)
       begin_next_lap(thread);
+    else if (!(ring_mode ? leave_full_ring(thread) : append_full_ring(thread)))
+      return kNoRoom;
   }
   if (ring_mode) {
-    if (HEAPSPY_UNLIKELY(staged_words(thread) >= kRingWords - 2 * kSpareWords)) leave_full_ring(thread);
+    if (HEAPSPY_UNLIKELY(staged_words(thread) >= kRingWords - 2 * kSpareWords) && !leave_full_ring(thread)) return kNoRoom;
   } else if (const uint64_t staged = staged_words(thread); HEAPSPY_UNLIKELY(staged >= kAppendWords)) {
-    if (staged >= kLateWords || !recorder->has_collector.load(std::memory_order_relaxed)) append_full_ring(thread);
+    const bool mine = staged >= kLateWords || !recorder->has_collector.load(std::memory_order_relaxed);
+    if (mine && !append_full_ring(thread)) return kNoRoom;
   }
   return stamp(thread);
 }
@@ -134,7 +140,9 @@ ThreadState* make_room() {
   bool upkeep_was_due;
   {
     Shut shut;
-    upkeep_was_due = upkeep_if_due(event_room::make(*thread));
+    const uint64_t now = event_room::make(*thread);
+    if (HEAPSPY_UNLIKELY(now == event_room::kNoRoom)) return nullptr;
+    upkeep_was_due = upkeep_if_due(now);
     if (HEAPSPY_UNLIKELY(upkeep_was_due)) event_room::stamp(*thread);  // it may have taken its time
   }
   if (HEAPSPY_UNLIKELY(upkeep_was_due)) control::start_helper_if_useful();

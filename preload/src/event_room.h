@@ -11,7 +11,9 @@ bool rseq_works();
 // Words between stamps, as a process begins.
 uint32_t usual_words_per_stamp();
 
-// What is due before the next word; returns the tick of the stamp it ends with. The thread is shut.
+// What is due before the next word; returns the tick of the stamp it ends with, or kNoRoom: the program has entered a sandbox.
+// The thread is shut.
+inline constexpr uint64_t kNoRoom = ~0ull;
 uint64_t make(ThreadState& thread);
 uint64_t stamp(ThreadState& thread);
 // A record of the cold path itself: the limit does not count.

@@ -65,6 +65,13 @@ void futex_wait(uint32_t* word, uint32_t seen, const timespec* timeout);  // sha
 void futex_wake(uint32_t* word);
 [[noreturn]] void exit_thread_now();
 
+// From now on every function here fails with EPERM and asks the kernel nothing: a sandbox may kill for a call. Waits for
+// threads that are within one, or have their signals blocked; a second at most, then it is not done (false). Not while
+// SignalsBlocked.
+bool rest_for_ever();
+void wake_up();               // it was not for ever
+void forget_other_threads();  // in a forked child: they are not there, whatever they were at
+
 // Blocks every signal of the calling thread while in scope, so that no handler runs between two halves of a
 // change.
 class SignalsBlocked {

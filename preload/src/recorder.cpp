@@ -55,6 +55,7 @@ bool process_is_recorded() {
         if (seen != Phase::unstarted && seen != Phase::recording) break;
         const bool forked = seen == Phase::recording;
         if (!phase.compare_exchange_strong(seen, Phase::starting)) break;
+        if (forked) os::forget_other_threads();
         starter.store(static_cast<int>(os::tid()), std::memory_order_relaxed);
         const bool begun = begin_trace(forked);
         begun ? enter_mode(options.mode, options.stacks) : enter_no_mode();
@@ -192,10 +193,12 @@ bool go_to_rest() {
   // Whoever writes to the file now is let finish.
   if (r.snapshot_lock.lock_within(1000)) r.snapshot_lock.unlock();
   note_clocks();
-  r.at_rest = true;
-  r.alive = 0;
+  // Before the others find that they can append no more: that is why.
   uint32_t none = 0;
   std::atomic_ref<uint32_t>(r.file.header().stop).compare_exchange_strong(none, static_cast<uint32_t>(Stop::sandbox));
+  std::atomic_ref<bool>(r.at_rest).store(true);
+  r.alive = 0;
+  os::rest_for_ever();
   return true;
 }
 
@@ -203,6 +206,7 @@ void wake_up() {
   Recorder& r = *recorder;
   uint32_t sandbox = static_cast<uint32_t>(Stop::sandbox);
   std::atomic_ref<uint32_t>(r.file.header().stop).compare_exchange_strong(sandbox, 0);
+  os::wake_up();
   r.at_rest = false;
   r.alive = 1;
   r.helper_asked_for.store(false, std::memory_order_relaxed);

@@ -140,7 +140,7 @@ void thread_ends(void* state) {
     note_name(*thread);
     thread->counters->end_tick = recorder->clock.now();
   } else {
-    event_room::make(*thread);
+    if (event_room::make(*thread) == event_room::kNoRoom) return;
     note_name(*thread);
     const uint64_t word = encode_first(Kind::thread_end, 1, 0);
     event_room::put_words(*thread, &word, 1);
