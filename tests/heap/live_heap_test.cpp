@@ -172,6 +172,23 @@ TEST_F(LiveHeap, EachThreadHasItsArenaAndItsCache) {
   EXPECT_EQ(inspection.sum(&InspectedArena::tcache_bytes), cached);
 }
 
+TEST_F(LiveHeap, WhatAThreadThatEndedHadCachedIsInNoCache) {
+  const Victim victim("ended");
+  const Inspection inspection = inspected(victim);
+  expect_proven(inspection);
+  expect_as_malloc_info(inspection, victim.truth());
+  expect_as_mallinfo(inspection, victim.truth());
+  expect_parts_sum(inspection);
+  ASSERT_TRUE(inspection.heap);
+  const heap::GlibcLayout& layout = inspection.heap->walk.layout;
+  if (layout.cache_key == heap::GlibcLayout::CacheKey::random && layout.fast_bins) {
+    EXPECT_EQ(inspection.heap->walk.keys_left_over, 5u);  // one of each size
+  }
+  std::uint64_t cached = 0;
+  for (const heap::ThreadCache& cache : inspection.heap->walk.caches) cached += cache.bytes;
+  EXPECT_EQ(inspection.sum(&InspectedArena::tcache_bytes), cached);
+}
+
 TEST_F(LiveHeap, ItsMappedBlocksAreFoundWhateverTheirAlignment) {
   const Victim victim("mixed");
   const Inspection inspection = inspected(victim);

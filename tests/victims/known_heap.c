@@ -65,6 +65,28 @@ static void* mixed_worker(void* number) {
   return NULL;
 }
 
+// A thread's end frees its cache, its marks in it: into fast bins.
+static void* ending_worker(void* unused) {
+  for (size_t bytes = 24; bytes <= 104; bytes += 16) {
+    void* p[7];
+    for (int i = 0; i < 7; i++) p[i] = malloc(bytes);
+    filled(600);  // its neighbour stays
+    for (int i = 0; i < 7; i++) free(p[i]);
+  }
+  return unused;
+}
+// Takes two of each size from there and writes nothing into them; of one it leaves the rest there.
+static void* heir(void* unused) {
+  for (size_t bytes = 24; bytes <= 88; bytes += 16)
+    for (int i = 0; i < 2; i++) {
+      void* volatile block = malloc(bytes);
+      (void)block;
+    }
+  pthread_barrier_wait(&built);
+  pthread_barrier_wait(&over);
+  return unused;
+}
+
 static void* busy_worker(void* number) {
   unsigned state = (unsigned)(long)number * 7919 + 1;
   void* held[200] = {0};
@@ -112,6 +134,12 @@ static void build(const char* shape, int count) {
       burst(9000, 1000, 0);
   }
   if (!strcmp(shape, "busy")) threads(count, busy_worker);  // they never end
+  if (!strcmp(shape, "ended")) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, ending_worker, NULL) || pthread_join(thread, NULL)) exit(2);
+    burst(7, 40, 0);
+    threads(1, heir);
+  }
   if (!strcmp(shape, "mixed")) {
     void* volatile a = filled(1 << 20);
     void* volatile b = memset(memalign(4096, 3 << 20), 1, 3 << 20);
