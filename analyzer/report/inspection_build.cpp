@@ -22,8 +22,9 @@ using Clock = std::chrono::steady_clock;
 using heap::ChunkKind;
 
 constexpr std::uint64_t kWorthShowing = 1u << 20;
-// Where a thread stood inside malloc and the walk does not prove itself, once more; small heaps more often.
-constexpr std::uint32_t kFewAttempts = 3;
+// A thread that stood inside malloc may leave a list or a heap amid a change (thread caches are changed without a lock): then
+// once more; small heaps more often.
+constexpr std::uint32_t kFewAttempts = 3, kMostAttempts = 10;
 constexpr double kShortPauses = 0.1;  // seconds, together
 constexpr std::uint64_t kMostPrepared = 8ull << 30;
 constexpr std::size_t kSmapsWhileStopped = 4000;  // mappings; of more, reading smaps would be most of the pause
@@ -275,13 +276,14 @@ Inspection inspect_process(const process::LiveProcess& target) {
       break;
     }
     inspection.copied_bytes = copy->copied_bytes;
-    const bool amid = copy->any_locked();
     const std::optional<unsigned> minor = minor_of(stopped, copy->ring);
     inspection.heap = heap::take_apart(std::move(*copy), minor);
     set_allocator(inspection, other, minor);
     inspection.walk_s = seconds_since(begin);
     stood_still += *inspection.pause_s;
-    if (inspection.heap->proven() || !amid || (inspection.attempts >= kFewAttempts && stood_still > kShortPauses)) break;
+    if (inspection.heap->proven() || inspection.attempts == kMostAttempts ||
+        (inspection.attempts >= kFewAttempts && stood_still > kShortPauses))
+      break;
   }
   finish(inspection);
   add_rss(inspection, process::parse_mappings(smaps).mappings, std::move(evidence));
