@@ -164,6 +164,9 @@ ExitStatus run_merged(const Options& options, const std::vector<std::string>& pa
 }
 
 ExitStatus run(const Options& options) {
+  if (options.scope.from_s && options.scope.to_s && *options.scope.from_s > *options.scope.to_s)
+    throw Failure(ExitStatus::wrong_usage, fmt::format("--from {} --to {}: no moment lies between; --from is the earlier one",
+                                                       *options.scope.from_s, *options.scope.to_s));
   report::BuildOptions build;
   build.verdicts_at_moment = !options.at.empty();
   if (options.at == "end")
@@ -238,8 +241,17 @@ void add_report_command(CLI::App& app, Invocation& invocation) {
       ->add_option("--module", options->sites.module,
                    "sites: only stacks through a library or program whose file name has this in it")
       ->type_name("NAME");
-  command->add_option("--from", options->scope.from_s, "sites: only blocks allocated since then")->type_name("SECONDS");
-  command->add_option("--to", options->scope.to_s, "sites: only blocks allocated until then")->type_name("SECONDS");
+  const CLI::Validator moment(
+      [](std::string& value) {
+        return seconds_in(value) ? std::string() : fmt::format("\"{}\" is no number of seconds", value);
+      },
+      "");
+  command->add_option("--from", options->scope.from_s, "sites: only blocks allocated since then")
+      ->type_name("SECONDS")
+      ->check(moment);
+  command->add_option("--to", options->scope.to_s, "sites: only blocks allocated until then")
+      ->type_name("SECONDS")
+      ->check(moment);
   command->add_option("--size", options->size, "sites: only blocks of this size, such as 1KiB..64KiB, 1MiB.., ..32, 4096")
       ->type_name("RANGE")
       ->check(CLI::Validator(

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 namespace heapspy::report {
 namespace {
@@ -54,7 +54,10 @@ Suppressions Suppressions::parse(std::string_view text, const std::string& name)
 Suppressions Suppressions::read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw BadSuppressions(fmt::format("{}: {}; give a file with lines leak:PATTERN", path, std::strerror(errno)));
-  return parse(std::string{std::istreambuf_iterator<char>(file), {}}, path);
+  std::ostringstream text;
+  if (file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  if (file.bad()) throw BadSuppressions(fmt::format("{}: it cannot be read; give a file with lines leak:PATTERN", path));
+  return parse(text.str(), path);
 }
 
 bool Suppressions::match(const std::vector<FrameReport>& frames) const {

@@ -66,6 +66,10 @@ TEST(Program, AnswersWrongUsageWithOneLineAndStatus2) {
   expect_error({"compare", "--with", "jemaloc", "--", "true"}, 2,
                "--with: \"jemaloc\" is no setting; there are default, arena_max=N, trim_threshold=SIZE, mmap_threshold=SIZE, "
                "tcache_count=N, jemalloc, tcmalloc, mimalloc, trim=SECONDS");
+  expect_error({"report", "--from", "nan", "t.hspy"}, 2,
+               "--from: \"nan\" is no number of seconds; heapspy report --help explains");
+  expect_error({"report", "--from", "5", "--to", "1", "t.hspy"}, 2,
+               "--from 5 --to 1: no moment lies between; --from is the earlier one");
   expect_error({"compare", "--", "heapspy-no-such-program"}, 2, "heapspy-no-such-program: command not found");
   expect_error({"compare"}, 2, "say which program to run, as in: heapspy compare --with default,arena_max=2 -- CMD");
 }
