@@ -1,5 +1,6 @@
 // A live process whose threads stand still while this object lives: seized and interrupted by ptrace, without a signal that it
-// or its parent could see. If this program dies meanwhile, the kernel lets the threads go.
+// or its parent could see. If this program dies meanwhile, the kernel lets the threads go. Calls that Linux does not restart
+// (signal(7): epoll_wait, semop, sigtimedwait …) return EINTR as they do after SIGCONT.
 #pragma once
 #include <chrono>
 #include <cstdint>
