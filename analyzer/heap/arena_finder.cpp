@@ -17,6 +17,8 @@ constexpr std::size_t kMostArenas = 100'000;
 constexpr std::uint64_t kLargestBss = 1u << 20;  // main_arena stands in the initialised data; malloc_par too
 constexpr std::uint64_t kLongestSegment = 64u << 20;
 constexpr unsigned kEnoughBins = 120;  // of kBins: a running process may have a few amid a change
+constexpr std::uint64_t kSampledStep = 16;
+constexpr unsigned kEnoughSampled = 4;  // of 8
 constexpr std::size_t kBinWords = 2 * kBins;
 
 bool address_like(std::uint64_t word) { return word >= 0x1000 && word < (1ull << 56) && word % 8 == 0; }
@@ -47,16 +49,22 @@ std::vector<Segment> writable_segments(const Target& target) {
   return segments;
 }
 
-// How many of the bins at `bins_address`, whose words are given, hold together.
-unsigned agreeing_bins(const Target& target, const std::uint64_t* words, std::uint64_t bins_address) {
+bool may_be_chunk(const Target& target, std::uint64_t address) {
+  if (!address_like(address) || address % kChunkAlignment) return false;
+  const Mapping* memory = target.mapping_at(address);
+  return memory != nullptr && memory->write;
+}
+
+// How many of the bins at `bins_address`, whose words are given, hold together; of all, or of every so many.
+unsigned agreeing_bins(const Target& target, const std::uint64_t* words, std::uint64_t bins_address, std::uint64_t step = 1) {
   unsigned agreeing = 0;
   std::vector<process::Piece> links;
   std::vector<std::uint64_t> heads;
-  for (std::uint64_t i = 0; i < kBins; i++) {
+  for (std::uint64_t i = 0; i < kBins; i += step) {
     const std::uint64_t head = bins_address + 16 * i - 16, next = words[2 * i], previous = words[2 * i + 1];
     if (next == head && previous == head) {
       agreeing++;
-    } else if (address_like(next) && address_like(previous)) {
+    } else if (may_be_chunk(target, next) && may_be_chunk(target, previous)) {
       links.push_back({next + 24, 8});      // bk of the first chunk
       links.push_back({previous + 16, 8});  // fd of the last
       heads.push_back(head);
@@ -100,6 +108,8 @@ std::optional<ArenaRing> search(const Target& target, const Segment& segment) {
   for (std::size_t i = 2; i + kNeeded <= words.size(); i++) {
     const std::uint64_t bins_address = segment.start + i * 8;
     if (!may_be_bins(&words[i], bins_address)) continue;
+    // A table of pointers passes that ten thousand times, and to ask for all their links takes seconds.
+    if (agreeing_bins(target, &words[i], bins_address, kSampledStep) < kEnoughSampled) continue;
     const unsigned agreeing = agreeing_bins(target, &words[i], bins_address);
     if (agreeing < kEnoughBins) continue;
     for (const unsigned bins : {112u, 24u, 104u}) {
