@@ -56,7 +56,7 @@ class SiteStats final : public trace::Observer {
     double allocations = 0, bytes = 0, reallocations = 0, temporary = 0;
     double live_blocks = 0, live_bytes = 0, bytes_at_peak = 0, blocks_at_peak = 0;
     double most_bytes = 0, most_blocks = 0;
-    double born_ticks = 0;  // sum over live blocks
+    double born_ticks = 0;   // sum over live blocks
     std::uint64_t peak = 0;  // the peak that bytes_at_peak is of
     double ended_blocks = 0, lived_ticks = 0;
     std::array<float, Lifetimes::kBuckets> lifetimes{};

@@ -6,7 +6,8 @@
 //
 // The merge always runs the thread whose next event is estimated earliest. An event that its address does not admit
 // (block_lives.h) waits, and its thread with it, until another thread's event makes it fit. If that takes longer than the
-// estimates are usually wrong (merge_settings.h), the next events of all other threads are searched for the one that it waits for:
+// estimates are usually wrong (merge_settings.h), the next events of all other threads are searched for the one that it waits
+// for:
 //   - found, and its own turn is near: wait for that;
 //   - found: its thread runs ahead to it, out of turn;
 //   - not found: wait until the window ends; then it is made to fit by a rule of block_lives.h.

@@ -23,7 +23,9 @@ HEAPSPY_HOT bool has_room(const ThreadState& thread) {
 }
 
 // False where the thread's memory was wiped: a signal handler has forked, and this is the child.
-HEAPSPY_HOT bool has_words(const ThreadState& thread) { return *const_cast<uint64_t* const volatile*>(&thread.next) != nullptr; }
+HEAPSPY_HOT bool has_words(const ThreadState& thread) {
+  return *const_cast<uint64_t* const volatile*>(&thread.next) != nullptr;
+}
 
 // Takes `words` places. One instruction on x86-64, so that a signal handler that allocates in between gets places of its own.
 HEAPSPY_HOT uint64_t* claim(ThreadState& thread, uint64_t words) {

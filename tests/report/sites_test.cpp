@@ -158,8 +158,8 @@ TEST_F(SitesReport, IsAPageOfText) {
   const Report report = build();
   const auto lines = report_text(report, text);
   EXPECT_THAT(lines, Contains("  1  libshop.so+0x200"));
-  EXPECT_THAT(
-      lines, Contains("       9.8 KiB live in 10 blocks · 9.8 KiB when most was live · 9.8 KiB by 10 calls · pins 28.4 KiB"));
+  EXPECT_THAT(lines,
+              Contains("       9.8 KiB live in 10 blocks · 9.8 KiB when most was live · 9.8 KiB by 10 calls · pins 28.4 KiB"));
   EXPECT_THAT(lines, Contains("       from libshop.so+0x100"));
   EXPECT_THAT(lines, Contains("  libshop.so: not found; give --sysroot or --extra-paths"));
   text.by = By::everything;
