@@ -1,6 +1,7 @@
 // The format: Valgrind's dhat/dh_main.c ("File format", dhatFileVersion 2) and what dhat/dh_view.js checks.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <vector>
@@ -15,7 +16,7 @@ namespace {
 // With the address, as Valgrind does it: the viewer refuses two call stacks that read the same.
 std::string frame_text(const report::FrameReport& frame) { return fmt::format("{:#x}: {}", frame.offset, place_label(frame)); }
 
-std::uint64_t microseconds(double seconds) { return static_cast<std::uint64_t>(seconds * 1e6 + 0.5); }
+std::uint64_t microseconds(double seconds) { return seconds > 0 ? static_cast<std::uint64_t>(std::llround(seconds * 1e6)) : 0; }
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 // Field numbers: github.com/google/perfetto, protos/perfetto/trace: trace_packet, track_event/{track_descriptor,
 // counter_descriptor,track_event}, profiling/{profile_packet,profile_common}.
+#include <cmath>
 #include <map>
 #include <protozero/pbf_writer.hpp>
 #include <string>
@@ -19,7 +20,7 @@ using protozero::pbf_writer;
 constexpr std::uint32_t kSequence = 1;
 constexpr std::uint64_t kProcessTrack = 1;
 
-std::uint64_t nanoseconds(double seconds) { return seconds > 0 ? static_cast<std::uint64_t>(seconds * 1e9 + 0.5) : 0; }
+std::uint64_t nanoseconds(double seconds) { return seconds > 0 ? static_cast<std::uint64_t>(std::llround(seconds * 1e9)) : 0; }
 
 class Trace {
  public:

@@ -193,7 +193,8 @@ std::uint32_t OperationsWriter::touched_pages(std::uint64_t size) const {
   const auto exact = by_size_.find(size);
   const Share& share = exact != by_size_.end() ? exact->second : by_power_[static_cast<unsigned>(std::bit_width(size))];
   if (share.pages <= 0) return kTouchAll;
-  return static_cast<std::uint32_t>(std::llround(share.resident / share.pages * static_cast<double>(size / kPage)));
+  const std::uint64_t pages = size / kPage;
+  return static_cast<std::uint32_t>(std::llround(share.resident / share.pages * static_cast<double>(pages)));
 }
 
 void OperationsWriter::estimate_touches() {

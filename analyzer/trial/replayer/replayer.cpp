@@ -131,11 +131,9 @@ void touch(char* block, const Operation& operation) {
     return;
   }
   static_cast<volatile char*>(block)[0] = 1;
-  const auto address = reinterpret_cast<uint64_t>(block);
-  auto* page = reinterpret_cast<volatile char*>((address + kPage - 1) & ~(kPage - 1));
-  for (uint32_t i = 0; i < operation.touch_pages && reinterpret_cast<uint64_t>(page) + kPage <= address + operation.size;
-       i++, page += kPage)
-    *page = 1;
+  const uint64_t first = (kPage - reinterpret_cast<uint64_t>(block) % kPage) % kPage;
+  for (uint64_t i = 0, at = first; i < operation.touch_pages && at + kPage <= operation.size; i++, at += kPage)
+    static_cast<volatile char*>(block)[at] = 1;
 }
 
 void keep(const Operation& operation, void* block) {
@@ -179,7 +177,7 @@ void start(uint32_t id) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstack(&attributes, stacks_ + id * kStackBytes, kStackBytes);
-  errno = pthread_create(&threads_[id].handle, &attributes, run_thread, reinterpret_cast<void*>(static_cast<uintptr_t>(id)));
+  errno = pthread_create(&threads_[id].handle, &attributes, run_thread, &threads_[id]);
   if (errno) fail("a thread cannot be made");
   threads_[id].started = true;
 }
@@ -203,7 +201,7 @@ bool play_own(uint32_t id) {
 void hand_to_main() { give_turn(threads_[0]); }
 
 void* run_thread(void* of) {
-  const auto id = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(of));
+  const auto id = static_cast<uint32_t>(static_cast<Thread*>(of) - threads_);
   for (;;) {
     wait_for_turn(threads_[id]);
     if (!play_own(id)) break;
