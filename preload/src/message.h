@@ -15,6 +15,7 @@ void bad_setting(const char* name, const char* value, const char* accepted);
 void trigger_without_ring();
 void no_libunwind();
 void no_stacks();
+void no_java_frames(const char* missing);
 void cannot_create_trace(const char* path, long error);
 void cannot_map_trace(const char* path, long error);
 void trace_folder_gone(const char* path);

@@ -101,6 +101,7 @@ uint32_t Modules::add(const Module& seen) {
   record.bias = map ? map->l_addr : seen.start;
   read_build_id(record);
   if (!recorder->stacks.add_module(numbers_ + 1, record, map && map->l_name ? map->l_name : "")) return 0;
+  if (map && map->l_name && unwind::HotspotCode::is_library(map->l_name)) recorder->hotspot.note_library(map);
   return place->number = ++numbers_;
 }
 

@@ -55,7 +55,10 @@ bool read_stacks(const char* value, Options* o) {
     if (same(value, each.name)) return o->stacks = each.stacks, o->stacks_asked_for = !same(value, "auto"), true;
   return false;
 }
-bool read_java(const char* value, Options*) { return same(value, "auto") || same(value, "off"); }
+bool read_java(const char* value, Options* o) {
+  if (same(value, "off")) return o->java = false, true;
+  return same(value, "auto");
+}
 bool read_clock(const char* value, Options* o) {
   if (same(value, "stamp")) return o->clock = format::Clock::stamp, true;
   if (same(value, "event")) return o->clock = format::Clock::event, true;

@@ -34,6 +34,7 @@ struct Options {
   format::Stacks stacks = kAutomaticStacks;
   bool stacks_asked_for = false;
   uint32_t stack_depth = 64;
+  bool java = true;
   bool follow_children = true;
   bool control = true;
   LogLevel log = LogLevel::error;

@@ -10,6 +10,7 @@
 #include "thread_registry.h"
 #include "tick.h"
 #include "trace_file.h"
+#include "unwind/hotspot_code.h"
 #include "unwind/rule_table.h"
 
 namespace heapspy {
@@ -39,6 +40,7 @@ struct Recorder {
   StackTable stacks;
   Modules modules;
   unwind::RuleTable rules;
+  unwind::HotspotCode hotspot;
   std::atomic<uint32_t> unwinders;  // made so far
 };
 

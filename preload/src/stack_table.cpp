@@ -158,6 +158,26 @@ bool StackTable::add_module(uint32_t number, const ModuleRecord& module, const c
   return true;
 }
 
+bool StackTable::add_method(uint32_t number, const Text* parts, int count) {
+  uint64_t bytes = 0;
+  for (int i = 0; i < count; i++) bytes += parts[i].bytes;
+  const auto more = static_cast<uint32_t>((sizeof(MethodRecord) + bytes + sizeof(StackCell) - 1) / sizeof(StackCell));
+  const uint32_t first = more < kCells0 ? claim(1 + more) : 0;
+  StackCell* head = first ? cell(first) : nullptr;
+  if (!head) return false;
+  const MethodRecord record{static_cast<uint32_t>(bytes), 0};
+  char* to = reinterpret_cast<char*>(head + 1);
+  __builtin_memcpy(to, &record, sizeof record);
+  to += sizeof record;
+  for (int i = 0; i < count; i++) {
+    __builtin_memcpy(to, parts[i].at, parts[i].bytes);
+    to += parts[i].bytes;
+  }
+  head->code = static_cast<uint64_t>(more) << 32 | number;
+  std::atomic_ref<CellKind>(head->kind).store(CellKind::method, std::memory_order_release);
+  return true;
+}
+
 void StackTable::count_lost() {
   std::atomic_ref<uint64_t>(recorder->file.header().stacks_lost).fetch_add(1, std::memory_order_relaxed);
 }

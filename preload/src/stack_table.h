@@ -36,6 +36,12 @@ class StackTable {
   static uint32_t number_in(uint64_t slot) { return static_cast<uint32_t>(slot & ((1u << kNumberBits) - 1)); }
   // A module's cells (CellKind::module) in a row. False: no room.
   bool add_module(uint32_t number, const format::ModuleRecord& module, const char* path);
+  // A method's (CellKind::method): its name in parts. False: no room.
+  struct Text {
+    const char* at;
+    uint64_t bytes;
+  };
+  bool add_method(uint32_t number, const Text* parts, int count);
   void count_lost();
   // Every segment that there is.
   template <class Visit>

@@ -48,9 +48,12 @@ void Memoized::copy(Frame& to, const Frame& from) {
 // False: `stop` says why there is no caller, and changeable_ whether that may be otherwise next time.
 [[gnu::hot, gnu::noinline]] bool Memoized::advance(Frame& frame, Registers* caller, Stop* stop, uint64_t* signal_context) {
   const uint64_t context = *signal_context;
+  frame.java = Java::no;
+  frame.kind = context ? CellKind::interrupted : CellKind::frame;
+  if (HEAPSPY_UNLIKELY(recorder->hotspot.covers(frame.pc)) && !context) return advance_generated(frame, caller, stop);
   const Known known = recorder->rules.find(context ? frame.pc | kInterrupted : frame.pc);
   const uint64_t rule = known.rule;
-  frame.code = known.code;
+  frame.code = known.code & ~kInterrupted;
   frame.id = id_of(known.rule);
   frame.cell = 0;
   frame.cfa_slot = nullptr;
@@ -119,7 +122,9 @@ bool Memoized::advance_otherwise(Frame& frame, uint64_t rule, uint64_t context, 
       *signal_context = at;
       return memory_.enter(caller->sp);
     }
-    case RuleKind::by_frame: return advance_by_frame_pointer(frame, caller, stop);
+    case RuleKind::by_frame:
+      if (recorder->hotspot.covers(frame.pc) && !context) return advance_generated(frame, caller, stop);
+      return advance_by_frame_pointer(frame, caller, stop);
     default: break;
   }
   return *stop = Stop::no_rule, false;
@@ -148,7 +153,103 @@ bool Memoized::advance_by_frame_pointer(Frame& frame, Registers* caller, Stop* s
   if (caller->pc >= kAddressLimit || caller->pc < 4096) return false;
   if (!is_plausible(*caller, bp)) return false;
   frame.bp_slot = reinterpret_cast<const uint64_t*>(bp);
+  *stop = Stop::none;
   return true;
+}
+
+bool Memoized::is_plausible_bp(const Frame& frame) {
+  return frame.bp >= frame.sp && !(frame.bp & 7) && frame.bp - frame.sp <= kLargestFrame && memory_.reaches(frame.bp + 16);
+}
+
+// HotSpot's code. What is not as it must be ends the stack there.
+bool Memoized::advance_generated(Frame& frame, Registers* caller, Stop* stop) {
+  using Kind = HotspotCode::Kind;
+  HotspotCode& hotspot = recorder->hotspot;
+  frame.code = frame.pc;
+  frame.id = frame.cell = 0;
+  frame.bp_slot = &frame.bp;
+  frame.cfa_slot = nullptr;
+  frame.bp_is_dead = false;
+  const HotspotCode::Blob blob = hotspot.blob_at(frame.pc);
+  HotspotMethods::Named named{};
+  uint64_t slot = frame.sp;
+  switch (blob.kind) {
+    case Kind::none: return *stop = Stop::no_rule, false;
+    case Kind::interpreted: return advance_interpreted(frame, caller, stop);
+    case Kind::call:
+    case Kind::by_frame:
+      named = hotspot.methods.stub(blob.name);
+      break;
+    case Kind::compiled:
+      slot = reinterpret_cast<uint64_t>(hotspot.method_slot(blob));
+      named = hotspot.methods.method(word_at(slot));
+      if (!named.number) return *stop = Stop::no_rule, false;
+      frame.java = Java::compiled;
+      break;
+    case Kind::stub:
+    case Kind::deoptimization:
+      named = hotspot.methods.stub(blob.name);
+      break;
+  }
+  if (named.number) frame.kind = CellKind::java, frame.code = named.number, frame.id = named.id;
+  if (blob.kind == Kind::by_frame) return advance_by_frame_pointer(frame, caller, stop);
+  if (blob.kind == Kind::call) {
+    if (!is_plausible_bp(frame)) return *stop = Stop::bad_stack, false;
+    *caller = {word_at(frame.bp + 8), frame.bp + 16, word_at(frame.bp)};
+    frame.bp_slot = reinterpret_cast<const uint64_t*>(frame.bp);
+    return true;
+  }
+  const uint64_t cfa = frame.sp + 8ull * blob.frame_words;
+  if (blob.frame_words < 2 || !memory_.reaches(cfa)) return *stop = Stop::bad_stack, false;
+  *caller = {word_at(cfa - 8), cfa, word_at(cfa - 16)};
+  frame.bp_is_dead = true;
+  if (frame.java == Java::compiled) {
+    frame.bp_slot = reinterpret_cast<const uint64_t*>(slot);
+    frame.cfa_slot = reinterpret_cast<const uint64_t*>(word_at(slot));
+    return true;
+  }
+  frame.bp_slot = reinterpret_cast<const uint64_t*>(cfa - 16);
+  // While a compiled frame is taken apart, the interpreter's frames that replace it have no method yet.
+  if (blob.kind == Kind::deoptimization && hotspot.covers(caller->pc) &&
+      hotspot.blob_at(caller->pc).kind == Kind::interpreted)
+    return *stop = Stop::no_rule, false;
+  return true;
+}
+
+bool Memoized::advance_interpreted(Frame& frame, Registers* caller, Stop* stop) {
+  const uint64_t bp = frame.bp;
+  if (!is_plausible_bp(frame) || bp - frame.sp < 24) return *stop = Stop::bad_stack, false;
+  const uint64_t method = word_at(bp - 24), sp = word_at(bp - 8);
+  if (sp < bp + 16 || (sp & 7) || sp - bp > kLargestFrame || !memory_.reaches(sp)) return *stop = Stop::bad_stack, false;
+  const HotspotMethods::Named named = recorder->hotspot.methods.method(method);
+  if (!named.number) return *stop = Stop::no_rule, false;
+  frame.kind = CellKind::java;
+  frame.code = named.number;
+  frame.id = named.id;
+  frame.java = named.is_mortal ? Java::interpreted_mortal : Java::interpreted;
+  frame.bp_slot = reinterpret_cast<const uint64_t*>(bp - 24);
+  frame.cfa_slot = reinterpret_cast<const uint64_t*>(method);
+  *caller = {word_at(bp + 8), sp, word_at(bp)};
+  return true;
+}
+
+// Whether the caller of a Java frame is not what it was, or the frame another method's.
+bool Memoized::generated_changed(const Frame& frame, Frame& caller) {
+  const auto method = reinterpret_cast<uint64_t>(frame.cfa_slot);
+  if (word_at(reinterpret_cast<uint64_t>(frame.bp_slot)) != method) return true;
+  uint64_t bp;
+  if (frame.java == Java::compiled) {
+    if (word_at(caller.sp - 8) != caller.pc) return true;
+    bp = word_at(caller.sp - 16);
+  } else {
+    if (word_at(frame.bp + 8) != caller.pc || word_at(frame.bp - 8) != caller.sp) return true;
+    bp = word_at(frame.bp);
+    if (frame.java == Java::interpreted_mortal && recorder->hotspot.methods.method(method).number != frame.code) return true;
+  }
+  if (bp == caller.bp) return false;
+  if (!caller.bp_is_dead) return true;
+  caller.bp = bp;
+  return false;
 }
 
 // From frame `top` outward to `last`: the first whose caller is not what it was; -1: none.
@@ -158,6 +259,10 @@ HEAPSPY_HOT int Memoized::first_changed(int top, int last) {
   for (; i >= until; i--) {
     const Frame& frame = kept_[i];
     Frame& caller = kept_[i - 1];
+    if (HEAPSPY_UNLIKELY(frame.java != Java::no)) {
+      if (generated_changed(frame, caller)) return i;
+      continue;
+    }
     if (HEAPSPY_UNLIKELY(word_at(caller.sp - 8) != caller.pc)) return i;
     const uint64_t bp = *frame.bp_slot;
     if (HEAPSPY_UNLIKELY(bp != caller.bp)) {
@@ -265,6 +370,7 @@ uint32_t Memoized::capture_by_libunwind(Registers caller) {
     const Known known = recorder->rules.find(pc);
     kept_[i].pc = pc;
     kept_[i].code = known.code;
+    kept_[i].kind = CellKind::frame;
     kept_[i].id = id_of(known.rule);
   }
   count_ = count;
@@ -309,9 +415,7 @@ HEAPSPY_HOT uint32_t Memoized::cell_of(uint32_t parent, const Frame& frame) {
   const uint64_t key = StackTable::key_of(parent, frame.id);
   uint64_t& recent = recent_[(key * 0x9E3779B97F4A7C15ull >> 40) % kRecent];
   if (__builtin_expect((recent ^ key) >> StackTable::kNumberBits == 0, 1) && frame.id) return StackTable::number_in(recent);
-  const bool interrupted = frame.code & kInterrupted;
-  const uint32_t cell = recorder->stacks.intern(parent, frame.code & ~kInterrupted,
-                                                interrupted ? CellKind::interrupted : CellKind::frame, frame.id);
+  const uint32_t cell = recorder->stacks.intern(parent, frame.code, frame.kind, frame.id);
   if (cell && frame.id) recent = key | cell;
   return cell;
 }

@@ -37,15 +37,21 @@ class Memoized {
   uint32_t capture_by_libunwind(Registers caller);
 
  private:
+  // How a frame of HotSpot's code is laid out; `mortal`: and its method's class may be unloaded.
+  enum class Java : uint8_t { no, compiled, interpreted, interpreted_mortal };
   struct Frame {
     uint64_t pc, sp, bp;
-    const uint64_t* bp_slot;   // where the caller's rbp is; &bp where it is the same
-    const uint64_t* cfa_slot;  // where the rule loads the caller's sp from; null where it computes it
-    uint64_t code;
+    // Where the caller's rbp is; &bp where it is the same. Java: where the Method* is.
+    const uint64_t* bp_slot;
+    // Where the rule loads the caller's sp from; null where it computes it. Java: the Method*.
+    const uint64_t* cfa_slot;
+    uint64_t code;  // Java: the method's number
     uint32_t cell;
-    uint32_t id;      // of the rule
+    uint32_t id;      // stands for code and kind
     bool bp_is_dead;  // nothing further out depends on it
     uint8_t added;    // to what was loaded
+    Java java;
+    format::CellKind kind;
   };
   // Why there is no frame further out.
   enum class Stop : uint8_t { none, end, no_rule, bad_stack };
@@ -62,6 +68,10 @@ class Memoized {
   bool find_caller(Frame& frame, uint64_t cfa, uint64_t rule, Registers* caller, Stop* stop);
   HEAPSPY_COLD bool advance_otherwise(Frame& frame, uint64_t rule, uint64_t context, Registers* caller, Stop* stop,
                                       uint64_t* signal_context);
+  HEAPSPY_COLD bool advance_generated(Frame& frame, Registers* caller, Stop* stop);
+  bool advance_interpreted(Frame& frame, Registers* caller, Stop* stop);
+  bool is_plausible_bp(const Frame& frame);
+  static bool generated_changed(const Frame& frame, Frame& caller);
   bool advance_by_frame_pointer(Frame& frame, Registers* caller, Stop* stop);
   bool is_plausible(const Registers& caller, uint64_t bp);
   int first_changed(int top, int last);

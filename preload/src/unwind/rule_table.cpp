@@ -31,7 +31,7 @@ Known RuleTable::find_out(uint64_t place) {
   const uint64_t pc = (place & ~kInterrupted) - !interrupted;
   const Modules::Found found = recorder->modules.find(pc);
   // Code that was made at run time is unmade, too: nothing is kept of it.
-  if (!found.known) return {place, kByFrame};
+  if (!found.known) return recorder->hotspot.look_for_it(), Known{place, kByFrame};
   const uint64_t code = place | static_cast<uint64_t>(found.number) << 48;
   Rule found_rule{RuleKind::by_frame, BpRule::same, 0, 0, 0, 0};
   if (recorder->file.header().stacks != format::Stacks::frame_pointers && found.data.header)
@@ -44,7 +44,6 @@ Known RuleTable::find_out(uint64_t place) {
   return {code, rule};
 }
 
-// 0: there are no more.
 uint32_t RuleTable::new_id() {
   const uint32_t id = ids_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (id < kMostRuleIds) return id;

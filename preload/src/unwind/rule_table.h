@@ -43,6 +43,8 @@ class RuleTable {
   }
   // Its rules are computed anew when they are asked for. For one thread at a time.
   void forget_module(uint32_t number);
+  // What stands for a frame in the index of the stack table; 0: there are no more.
+  uint32_t new_id();
   uint64_t private_bytes() const { return more_bytes_; }
 
  private:
@@ -61,7 +63,6 @@ class RuleTable {
   static uint64_t hash(uint64_t place) { return (place >> 4) + (place >> 16) * 0x9E3779B1ull; }
   HEAPSPY_COLD Known find_out(uint64_t place);
   void keep(uint64_t code, uint64_t rule);
-  uint32_t new_id();
   void grow(Generation* seen);
 
   std::atomic<Generation*> table_;

@@ -298,6 +298,8 @@ enum class CellKind : std::uint32_t {
   interrupted = 2,  // code: the very instruction at which a signal came; its child is the handler's outermost frame
   cut = 3,          // outermost cell of a stack of which frames further out are missing; code: Cut
   module = 4,       // no frame: the first of payload_cells + 1 cells; the others hold a ModuleRecord and its path
+  method = 5,       // no frame: the same of a MethodRecord and a name
+  java = 6,         // a frame of code that a JVM made; code: the number of its method
 };
 
 enum class Cut : std::uint32_t {
@@ -309,7 +311,7 @@ enum class Cut : std::uint32_t {
 inline constexpr unsigned kCodeModuleShift = 48;
 struct StackCell {
   // frame, interrupted: the address, and from bit 48 the number of its module (0: of none that is known).
-  // module: its number, from bit 32 how many cells follow that belong to it.
+  // module, method: its number, from bit 32 how many cells follow that belong to it.
   std::uint64_t code;
   std::uint32_t parent;
   CellKind kind;  // written last
@@ -340,6 +342,13 @@ struct ModuleRecord {
   std::uint8_t build_id[32];
 };
 static_assert(sizeof(ModuleRecord) == 64);
+
+// A Java method from its first frame on, or one of the JVM's own pieces of code.
+struct MethodRecord {
+  std::uint32_t name_bytes;  // the name follows, then zeros to a multiple of 16
+  std::uint32_t reserved;
+};
+static_assert(sizeof(MethodRecord) == 8);
 
 // ---- tagged items: payloads of `process` and `snapshot` chunks ---------------------------------------------------
 // A payload is a row of items, each a TaggedItem followed by `bytes` bytes and zeros up to a multiple of 8. Unknown
