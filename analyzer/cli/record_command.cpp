@@ -85,6 +85,7 @@ const std::vector<Setting> kSettings = {
      "call stacks of allocations: auto (dwarf where it can be), dwarf, fp (frame pointers), libunwind, none",
      {"auto", "dwarf", "fp", "libunwind", "none"}},
     {"--depth", "HEAPSPY_DEPTH", "frames kept of a call stack, 1 to 1024", {}, judge_depth},
+    {"--java", "HEAPSPY_JAVA", "auto: methods of Java in call stacks; off", {"auto", "off"}},
     {"--clock", "HEAPSPY_CLOCK", "stamp: a time now and then; event: at every event, slower", {"stamp", "event"}},
     {"--max", "HEAPSPY_MAX", "space for a trace, such as 8GiB", {}, judge_max},
     {"--snapshot", "HEAPSPY_SNAPSHOT", "when residency is recorded: peak,exit,every=10s or off", {}, judge_snapshot},

@@ -175,8 +175,9 @@ struct FrameReport {
   std::string file;      // "" not known
   Count line;
   std::string module;        // path; "" code that was made at run time
-  std::uint64_t offset = 0;  // in the module's ELF file; without module, in the process
+  std::uint64_t offset = 0;  // in the module's ELF file; without module, in the process; Java: tells methods apart
   bool inlined = false;      // into the next one
+  bool is_java = false;      // a method of Java, or a stub of the JVM: without module
 };
 
 // A call stack. Figures of the whole trace unless they say otherwise; estimates in mode sample.

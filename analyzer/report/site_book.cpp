@@ -56,7 +56,8 @@ symbols::Place SiteBook::place_of(const trace::StackFrame& frame) const {
 }
 
 void SiteBook::want(trace::SiteId site) {
-  for (const trace::StackFrame& frame : reader_.stacks().stack(site).frames) symbolizer_.want(place_of(frame));
+  for (const trace::StackFrame& frame : reader_.stacks().stack(site).frames)
+    if (frame.method == trace::kNoMethod) symbolizer_.want(place_of(frame));
 }
 
 void SiteBook::look_up(const std::function<void(const std::string&)>& progress) { symbolizer_.look_up(progress); }
@@ -65,6 +66,13 @@ std::vector<FrameReport> SiteBook::frames(trace::SiteId site) const {
   std::vector<FrameReport> frames;
   for (const trace::StackFrame& frame : reader_.stacks().stack(site).frames) {
     FrameReport plain;
+    if (frame.method != trace::kNoMethod) {
+      plain.function = reader_.stacks().methods()[frame.method];
+      plain.offset = frame.method;
+      plain.is_java = true;
+      frames.push_back(std::move(plain));
+      continue;
+    }
     if (frame.image < modules_.size()) plain.module = modules_[frame.image].path;
     plain.offset = frame.address;
     const symbols::Locations& locations = symbolizer_.at(place_of(frame));
@@ -94,6 +102,7 @@ std::string SiteBook::where(trace::SiteId site) const {
   const std::vector<FrameReport> all = frames(site);
   if (all.empty()) return "";
   const FrameReport& frame = all[telling_frame(all)];
+  if (frame.is_java) return frame_text(frame);
   return frame.function.empty() ? place_text(frame) : short_function(frame.function) + " (" + place_text(frame) + ")";
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "analyzer/trace/java_name.h"
 #include "analyzer/trace/packed_stacks.h"
 
 namespace heapspy::trace {
@@ -17,7 +18,8 @@ constexpr std::uint64_t kAddressMask = (1ull << format::kCodeModuleShift) - 1;
 constexpr std::uint32_t kNoCell = ~std::uint32_t{0};  // instead of a node: what is no cell
 constexpr std::uint64_t kBrokenCut = 0;               // no format::Cut
 
-bool is_frame(CellKind kind) { return kind == CellKind::frame || kind == CellKind::interrupted; }
+bool is_address(CellKind kind) { return kind == CellKind::frame || kind == CellKind::interrupted; }
+bool is_frame(CellKind kind) { return is_address(kind) || kind == CellKind::java; }
 bool is_written(const StackCell& cell) { return cell.kind != CellKind::none || cell.code || cell.parent; }
 
 // How many cells after this one belong to it.
@@ -36,7 +38,7 @@ StackTable::StackTable(const TraceFile& file, const std::vector<FoundChunk>& chu
   cell_nodes_.resize(cells_.size());
   nodes_.emplace_back();
   site_of_node_.push_back(SiteId::none);
-  find_modules();
+  find_descriptions();
 }
 
 void StackTable::place(std::uint64_t first, const std::vector<StackCell>& cells) {
@@ -89,21 +91,41 @@ void StackTable::read_cells(const TraceFile& file, const std::vector<FoundChunk>
   cells_.shrink_to_fit();
 }
 
-void StackTable::find_modules() {
+std::string_view StackTable::payload_of(std::size_t cell) const {
+  const std::uint64_t follow = cells_described(cells_[cell]);
+  if (follow > cells_.size() - cell - 1) return {};
+  return {reinterpret_cast<const char*>(cells_.data() + cell + 1), follow * sizeof(StackCell)};
+}
+
+void StackTable::describe_module(std::uint32_t number, std::string_view payload) {
+  format::ModuleRecord record;
+  std::memcpy(&record, payload.data(), sizeof record);
+  if (record.build_id_bytes > sizeof record.build_id || record.path_bytes > payload.size() - sizeof record) return;
+  Image image{std::string(payload.substr(sizeof record, record.path_bytes)),
+              {reinterpret_cast<const char*>(record.build_id), record.build_id_bytes}};
+  const auto known = std::find(images_.begin(), images_.end(), image);
+  modules_[number] = {static_cast<std::uint32_t>(known - images_.begin()), record.bias};
+  if (known == images_.end()) images_.push_back(std::move(image));
+}
+
+void StackTable::describe_method(std::uint32_t number, std::string_view payload) {
+  format::MethodRecord record;
+  std::memcpy(&record, payload.data(), sizeof record);
+  if (record.name_bytes > payload.size() - sizeof record) return;
+  std::string name = java_name(payload.substr(sizeof record, record.name_bytes));
+  const auto [known, is_new] = method_of_name_.try_emplace(name, static_cast<std::uint32_t>(methods_.size()));
+  if (is_new) methods_.push_back(std::move(name));
+  method_of_number_[number] = known->second;
+}
+
+void StackTable::find_descriptions() {
   for (std::size_t i = 0; i < cells_.size(); i++) {
-    if (cells_[i].kind != CellKind::module) continue;
-    const std::uint64_t payload = cells_described(cells_[i]) * sizeof(StackCell);
-    format::ModuleRecord record;
-    if (cells_described(cells_[i]) > cells_.size() - i - 1 || payload < sizeof record) continue;
-    const char* from = reinterpret_cast<const char*>(&cells_[i] + 1);
-    std::memcpy(&record, from, sizeof record);
-    if (record.build_id_bytes > sizeof record.build_id || record.path_bytes > payload - sizeof record) continue;
-    Image image{{from + sizeof record, record.path_bytes},
-                {reinterpret_cast<const char*>(record.build_id), record.build_id_bytes}};
+    const bool module = cells_[i].kind == CellKind::module;
+    if (!module && cells_[i].kind != CellKind::method) continue;
+    const std::string_view payload = payload_of(i);
+    if (payload.size() < (module ? sizeof(format::ModuleRecord) : sizeof(format::MethodRecord))) continue;
     const auto number = static_cast<std::uint32_t>(cells_[i].code);
-    const auto known = std::find(images_.begin(), images_.end(), image);
-    modules_[number] = {static_cast<std::uint32_t>(known - images_.begin()), record.bias};
-    if (known == images_.end()) images_.push_back(std::move(image));
+    module ? describe_module(number, payload) : describe_method(number, payload);
     const std::size_t last = i + cells_described(cells_[i]);
     while (i < last) cell_nodes_[++i] = kNoCell;  // a row of bytes
   }
@@ -146,7 +168,14 @@ std::uint32_t StackTable::node_of(std::uint32_t cell) {
   while (!path_.empty()) {
     const StackCell& at = cells_[path_.back() - 1];
     Node node{at.code, kNoImage, parent, at.kind};
-    if (is_frame(at.kind)) {
+    if (at.kind == CellKind::java) {
+      const auto method = method_of_number_.find(static_cast<std::uint32_t>(at.code));
+      if (method == method_of_number_.end())
+        node = {kBrokenCut, kNoImage, 0, CellKind::cut};
+      else
+        node.code = method->second;
+    }
+    if (is_address(at.kind)) {
       node.code = at.code & kAddressMask;
       const auto module = modules_.find(static_cast<std::uint32_t>(at.code >> format::kCodeModuleShift));
       if (module != modules_.end() && at.code >> format::kCodeModuleShift) {
@@ -188,7 +217,10 @@ Stack StackTable::stack(SiteId site) const {
       }
       break;
     }
-    stack.frames.push_back({node.code, node.image, node.kind == CellKind::interrupted});
+    if (node.kind == CellKind::java)
+      stack.frames.push_back({0, kNoImage, false, static_cast<std::uint32_t>(node.code)});
+    else
+      stack.frames.push_back({node.code, node.image, node.kind == CellKind::interrupted, kNoMethod});
   }
   return stack;
 }

@@ -10,6 +10,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -28,11 +29,13 @@ struct Image {
 };
 
 inline constexpr std::uint32_t kNoImage = 0xffffffff;
+inline constexpr std::uint32_t kNoMethod = 0xffffffff;
 
 struct StackFrame {
   std::uint64_t address = 0;       // in the ELF file of `image`; without image: in the process
   std::uint32_t image = kNoImage;  // index into StackTable::images()
   bool interrupted = false;        // the very instruction at which a signal came; else a return address
+  std::uint32_t method = kNoMethod;  // Java: index into StackTable::methods(); then there is no address
   bool operator==(const StackFrame&) const = default;
 };
 
@@ -55,6 +58,7 @@ class StackTable {
   std::uint32_t sites() const { return static_cast<std::uint32_t>(node_of_site_.size()); }  // ids are 1 … sites()
   Stack stack(SiteId) const;                                                                // empty for ids that are none
   const std::vector<Image>& images() const { return images_; }
+  const std::vector<std::string>& methods() const { return methods_; }  // as people write them (java_name.h)
   const std::vector<format::StackCell>& raw_cells() const { return cells_; }  // [0] is number 1
   std::uint64_t checksum() const { return format::checksum(cells_.data(), cells_.size() * sizeof cells_[0]); }
 
@@ -65,7 +69,7 @@ class StackTable {
   };
   // A frame below all frames further out, each told once.
   struct Node {
-    std::uint64_t code = 0;  // frames: the address; cut: why
+    std::uint64_t code = 0;  // frames: the address; java: index into methods_; cut: why
     std::uint32_t image = kNoImage;
     std::uint32_t parent = 0;  // index into nodes_; 0: none
     format::CellKind kind = format::CellKind::none;
@@ -77,7 +81,11 @@ class StackTable {
 
   void place(std::uint64_t first, const std::vector<format::StackCell>&);
   void read_cells(const TraceFile&, const std::vector<FoundChunk>&, std::vector<Damage>& damage);
-  void find_modules();
+  void find_descriptions();
+  // The bytes that a cell of kind module or method is followed by. Empty: no such row.
+  std::string_view payload_of(std::size_t cell) const;
+  void describe_module(std::uint32_t number, std::string_view payload);
+  void describe_method(std::uint32_t number, std::string_view payload);
   std::uint32_t intern(const Node&);
   std::uint32_t node_of(std::uint32_t cell);
 
@@ -85,6 +93,9 @@ class StackTable {
   std::vector<std::uint32_t> cell_nodes_;              // as cells_: index into nodes_, 0 not looked at
   std::unordered_map<std::uint32_t, Module> modules_;  // by number
   std::vector<Image> images_;
+  std::unordered_map<std::uint32_t, std::uint32_t> method_of_number_;  // index into methods_
+  std::unordered_map<std::string, std::uint32_t> method_of_name_;
+  std::vector<std::string> methods_;
   std::vector<Node> nodes_;
   std::unordered_map<Node, std::uint32_t, NodeHash> node_ids_;
   std::vector<SiteId> site_of_node_;  // as nodes_

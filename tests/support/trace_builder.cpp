@@ -204,9 +204,20 @@ std::uint32_t TraceBuilder::module(std::uint16_t number, std::string_view path, 
   std::memcpy(record.build_id, build_id.data(), std::min(build_id.size(), sizeof record.build_id));
   std::string payload(as_bytes(record));
   payload += path;
+  return described(number, format::CellKind::module, std::move(payload));
+}
+
+std::uint32_t TraceBuilder::method(std::uint32_t number, std::string_view name) {
+  const format::MethodRecord record{static_cast<std::uint32_t>(name.size()), 0};
+  std::string payload(as_bytes(record));
+  payload += name;
+  return described(number, format::CellKind::method, std::move(payload));
+}
+
+std::uint32_t TraceBuilder::described(std::uint32_t number, format::CellKind kind, std::string payload) {
   pad(payload, sizeof(format::StackCell));
   const std::uint64_t follow = payload.size() / sizeof(format::StackCell);
-  const std::uint32_t first = cell(number | follow << 32, 0, format::CellKind::module);
+  const std::uint32_t first = cell(number | follow << 32, 0, kind);
   cells_.resize(cells_.size() + follow);
   std::memcpy(static_cast<void*>(&cells_[first]), payload.data(), payload.size());
   return first;

@@ -124,6 +124,7 @@ class TraceBuilder {
   }
   std::uint32_t module(std::uint16_t number, std::string_view path, std::string_view build_id, std::uint64_t bias,
                        std::uint64_t bytes = 1 << 20);
+  std::uint32_t method(std::uint32_t number, std::string_view name);  // for cells of CellKind::java
 
   std::string bytes() const;                  // the file's content
   void write(const std::string& path) const;  // streams it out; memory as the words
@@ -137,6 +138,7 @@ class TraceBuilder {
   void emit_counters(Sink&) const;
   template <typename Sink>
   void emit_stacks(Sink&) const;
+  std::uint32_t described(std::uint32_t number, format::CellKind, std::string payload);
 
   Options options_;
   format::FileHeader header_{};

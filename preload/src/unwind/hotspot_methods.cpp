@@ -152,8 +152,8 @@ HotspotMethods::Named HotspotMethods::stub(const char* name) {
   return find(
       reinterpret_cast<uint64_t>(name), [] { return 1; },
       [&](uint32_t number, bool*) {
-        const uint64_t bytes = length_of(name);
-        if (bytes > kLongestName) return false;
+        uint64_t bytes = 0;  // "StubRoutines (initial stubs)": without what is in brackets
+        while (name[bytes] && name[bytes] != ' ' && bytes < kLongestName) bytes++;
         const StackTable::Text text[] = {{"[", 1}, {name, bytes}, {"]", 1}};
         return recorder->stacks.add_method(number, text, 3);
       });
