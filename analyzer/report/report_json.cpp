@@ -170,8 +170,12 @@ Json thread_report_json(const ThreadReport& thread) {
 }
 
 Json frame_json(const FrameReport& frame) {
-  return {{"function", text_or_null(frame.function)}, {"file", text_or_null(frame.file)}, {"line", maybe(frame.line)},
-          {"module", text_or_null(frame.module)},     {"offset", frame.is_java ? Json(nullptr) : Json(frame.offset)}, {"inlined", frame.inlined}};
+  return {{"function", text_or_null(frame.function)},
+          {"file", text_or_null(frame.file)},
+          {"line", maybe(frame.line)},
+          {"module", text_or_null(frame.module)},
+          {"offset", frame.is_java ? Json(nullptr) : Json(frame.offset)},
+          {"inlined", frame.inlined}};
 }
 
 // Rounded up: an error of 0 is said of what is known exactly only.

@@ -14,8 +14,8 @@ std::string_view without_number(std::string_view klass) {
     if (const std::size_t at = klass.rfind(mark); at != std::string_view::npos) klass = klass.substr(0, at);
   constexpr std::string_view kLambda = "$$Lambda$";
   const std::size_t lambda = klass.rfind(kLambda);
-  if (lambda != std::string_view::npos && std::all_of(klass.begin() + static_cast<std::ptrdiff_t>(lambda + kLambda.size()),
-                                                      klass.end(), is_digit))
+  if (lambda != std::string_view::npos &&
+      std::all_of(klass.begin() + static_cast<std::ptrdiff_t>(lambda + kLambda.size()), klass.end(), is_digit))
     klass = klass.substr(0, lambda + kLambda.size() - 1);
   return klass;
 }

@@ -32,9 +32,9 @@ inline constexpr std::uint32_t kNoImage = 0xffffffff;
 inline constexpr std::uint32_t kNoMethod = 0xffffffff;
 
 struct StackFrame {
-  std::uint64_t address = 0;       // in the ELF file of `image`; without image: in the process
-  std::uint32_t image = kNoImage;  // index into StackTable::images()
-  bool interrupted = false;        // the very instruction at which a signal came; else a return address
+  std::uint64_t address = 0;         // in the ELF file of `image`; without image: in the process
+  std::uint32_t image = kNoImage;    // index into StackTable::images()
+  bool interrupted = false;          // the very instruction at which a signal came; else a return address
   std::uint32_t method = kNoMethod;  // Java: index into StackTable::methods(); then there is no address
   bool operator==(const StackFrame&) const = default;
 };
@@ -58,7 +58,7 @@ class StackTable {
   std::uint32_t sites() const { return static_cast<std::uint32_t>(node_of_site_.size()); }  // ids are 1 … sites()
   Stack stack(SiteId) const;                                                                // empty for ids that are none
   const std::vector<Image>& images() const { return images_; }
-  const std::vector<std::string>& methods() const { return methods_; }  // as people write them (java_name.h)
+  const std::vector<std::string>& methods() const { return methods_; }        // as people write them (java_name.h)
   const std::vector<format::StackCell>& raw_cells() const { return cells_; }  // [0] is number 1
   std::uint64_t checksum() const { return format::checksum(cells_.data(), cells_.size() * sizeof cells_[0]); }
 

@@ -96,7 +96,8 @@ void trigger_without_ring() {
   if (errors()) Line() << "HEAPSPY_TRIGGER does nothing without HEAPSPY_MODE=ring.";
 }
 void no_java_frames(const char* missing) {
-  if (level_ >= LogLevel::info) Line() << "this JVM does not say where " << missing << " is. Call stacks without Java's methods.";
+  if (level_ >= LogLevel::info)
+    Line() << "this JVM does not say where " << missing << " is. Call stacks without Java's methods.";
 }
 
 void cannot_create_trace(const char* path, long error) {

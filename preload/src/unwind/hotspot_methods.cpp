@@ -125,7 +125,8 @@ HotspotMethods::Named HotspotMethods::find(uint64_t key, Content content_of, Des
     if (before && entry.content.load(std::memory_order_relaxed) == content_of()) return unpacked(before);
     bool mortal = false;
     if (!describe(numbers_ + 1, &mortal)) return {};
-    const uint64_t named = ++numbers_ | static_cast<uint64_t>(mortal) << 31 | static_cast<uint64_t>(recorder->rules.new_id()) << 32;
+    const uint64_t named =
+        ++numbers_ | static_cast<uint64_t>(mortal) << 31 | static_cast<uint64_t>(recorder->rules.new_id()) << 32;
     entry.named.store(0, std::memory_order_release);
     entry.content.store(content_of(), std::memory_order_release);
     entry.key.store(key, std::memory_order_release);
@@ -142,8 +143,10 @@ HotspotMethods::Named HotspotMethods::method(uint64_t method) {
         Parts parts;
         if (!read(method, &parts)) return false;
         *mortal = is_mortal(parts.klass);
-        const StackTable::Text text[] = {
-            {parts.klass_name.at, parts.klass_name.bytes}, {".", 1}, {parts.name.at, parts.name.bytes}, {parts.signature.at, parts.signature.bytes}};
+        const StackTable::Text text[] = {{parts.klass_name.at, parts.klass_name.bytes},
+                                         {".", 1},
+                                         {parts.name.at, parts.name.bytes},
+                                         {parts.signature.at, parts.signature.bytes}};
         return recorder->stacks.add_method(number, text, 4);
       });
 }

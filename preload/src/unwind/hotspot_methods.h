@@ -1,14 +1,14 @@
-// Java's methods (and the JVM's stubs) by the numbers that the stack table knows them by. A method is named when it is first met
-// on a stack: then its class cannot be unloaded. One that was unloaded and another that came to its address are told apart by
-// what they consist of.
+// Java's methods (and the JVM's stubs) by the numbers that the stack table knows them by. A method is named when it is first
+// met on a stack: then its class cannot be unloaded. One that was unloaded and another that came to its address are told apart
+// by what they consist of.
 //
 // Threads: any, without a lock but where a method is new. Lives in the recorder's wipe-on-fork memory, zero at first.
 #pragma once
 #include <atomic>
 #include <cstdint>
 
-#include "hotspot_structs.h"
 #include "hot.h"
+#include "hotspot_structs.h"
 #include "lock.h"
 
 namespace heapspy::unwind {

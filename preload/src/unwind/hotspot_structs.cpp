@@ -107,10 +107,13 @@ const char* HotspotStructs::read(const void* library) {
   const Table numbers(library, "gHotSpotVMIntConstants", "gHotSpotVMIntConstantEntryArrayStride");
   if (!fields.ok() || !types.ok() || !numbers.ok()) return "gHotSpotVMStructs";
   const auto place = [&](const char* name) { return Table::number(library, name); };
-  const uint64_t type_at = place("gHotSpotVMStructEntryTypeNameOffset"), name_at = place("gHotSpotVMStructEntryFieldNameOffset"),
+  const uint64_t type_at = place("gHotSpotVMStructEntryTypeNameOffset"),
+                 name_at = place("gHotSpotVMStructEntryFieldNameOffset"),
                  offset_at = place("gHotSpotVMStructEntryOffsetOffset"),
-                 address_at = place("gHotSpotVMStructEntryAddressOffset"), is_static_at = place("gHotSpotVMStructEntryIsStaticOffset"),
-                 type_name_at = place("gHotSpotVMTypeEntryTypeNameOffset"), type_size_at = place("gHotSpotVMTypeEntrySizeOffset"),
+                 address_at = place("gHotSpotVMStructEntryAddressOffset"),
+                 is_static_at = place("gHotSpotVMStructEntryIsStaticOffset"),
+                 type_name_at = place("gHotSpotVMTypeEntryTypeNameOffset"),
+                 type_size_at = place("gHotSpotVMTypeEntrySizeOffset"),
                  number_name_at = place("gHotSpotVMIntConstantEntryNameOffset"),
                  number_at = place("gHotSpotVMIntConstantEntryValueOffset");
   const uint64_t places[] = {type_at,      name_at,      offset_at,      address_at, is_static_at,
@@ -143,8 +146,7 @@ const char* HotspotStructs::read(const void* library) {
   for (uint64_t i = 0; i < kMostEntries; i++) {
     const char* name = field<const char*>(numbers.entry(i), number_name_at);
     if (!name) break;
-    if (same(name, "frame::interpreter_frame_sender_sp_offset"))
-      sender_sp_words = field<int32_t>(numbers.entry(i), number_at);
+    if (same(name, "frame::interpreter_frame_sender_sp_offset")) sender_sp_words = field<int32_t>(numbers.entry(i), number_at);
   }
 
   for (const Wanted& each : kFields)

@@ -177,9 +177,7 @@ bool Memoized::advance_generated(Frame& frame, Registers* caller, Stop* stop) {
     case Kind::none: return *stop = Stop::no_rule, false;
     case Kind::interpreted: return advance_interpreted(frame, caller, stop);
     case Kind::call:
-    case Kind::by_frame:
-      named = hotspot.methods.stub(blob.name);
-      break;
+    case Kind::by_frame: named = hotspot.methods.stub(blob.name); break;
     case Kind::compiled:
       slot = reinterpret_cast<uint64_t>(hotspot.method_slot(blob));
       named = hotspot.methods.method(word_at(slot));
@@ -187,9 +185,7 @@ bool Memoized::advance_generated(Frame& frame, Registers* caller, Stop* stop) {
       frame.java = Java::compiled;
       break;
     case Kind::stub:
-    case Kind::deoptimization:
-      named = hotspot.methods.stub(blob.name);
-      break;
+    case Kind::deoptimization: named = hotspot.methods.stub(blob.name); break;
   }
   if (named.number) frame.kind = CellKind::java, frame.code = named.number, frame.id = named.id;
   if (blob.kind == Kind::by_frame) return advance_by_frame_pointer(frame, caller, stop);
@@ -210,8 +206,7 @@ bool Memoized::advance_generated(Frame& frame, Registers* caller, Stop* stop) {
   }
   frame.bp_slot = reinterpret_cast<const uint64_t*>(cfa - 16);
   // While a compiled frame is taken apart, the interpreter's frames that replace it have no method yet.
-  if (blob.kind == Kind::deoptimization && hotspot.covers(caller->pc) &&
-      hotspot.blob_at(caller->pc).kind == Kind::interpreted)
+  if (blob.kind == Kind::deoptimization && hotspot.covers(caller->pc) && hotspot.blob_at(caller->pc).kind == Kind::interpreted)
     return *stop = Stop::no_rule, false;
   return true;
 }
@@ -220,7 +215,8 @@ bool Memoized::advance_interpreted(Frame& frame, Registers* caller, Stop* stop) 
   const uint64_t bp = frame.bp;
   if (!is_plausible_bp(frame) || bp - frame.sp < 24) return *stop = Stop::bad_stack, false;
   const uint64_t method = word_at(bp - 24), sp = word_at(bp - 8);
-  if (sp < bp + 16 || (sp & 7) || sp - bp > kLargestFrame || !memory_.reaches(sp)) return *stop = Stop::bad_stack, false;
+  // Below the frame's arguments, or where one more was that a method handle took away.
+  if (sp <= bp || (sp & 7) || sp - bp > kLargestFrame || !memory_.reaches(sp)) return *stop = Stop::bad_stack, false;
   const HotspotMethods::Named named = recorder->hotspot.methods.method(method);
   if (!named.number) return *stop = Stop::no_rule, false;
   frame.kind = CellKind::java;

@@ -1,0 +1,126 @@
+// Java's methods in call stacks: in their order, between the native code that they call and that calls them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/process/recording.h"
+
+namespace heapspy::test {
+namespace {
+
+using testing::ElementsAreArray;
+using testing::HasSubstr;
+
+#if !defined(__x86_64__)
+#define HEAPSPY_NEEDS_STACKS() GTEST_SKIP() << "call stacks are taken on x86-64"
+#else
+#define HEAPSPY_NEEDS_STACKS() static_cast<void>(0)
+#endif
+
+// Each JDK that is installed, by its java.
+std::vector<std::string> jvms() {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& each : std::filesystem::directory_iterator("/usr/lib/jvm", error))
+    if (!each.is_symlink() && std::filesystem::exists(each.path() / "bin/javac") &&
+        std::filesystem::exists(each.path() / "lib/server/libjvm.so"))
+      found.push_back(each.path() / "bin/java");
+  return found;
+}
+
+Launch launch_of(const std::string& java, const std::vector<std::string>& flags, const std::string& turns) {
+  Launch launch{.command = {java, "-Xmx64m", "-XX:+UseSerialGC"}};
+  launch.command.insert(launch.command.end(), flags.begin(), flags.end());
+  launch.command.insert(launch.command.end(), {victim_source("Methods.java"), turns});
+  return launch;
+}
+
+std::vector<std::string> methods_of(const report::SiteReport& site) {
+  std::vector<std::string> methods;
+  for (const report::FrameReport& frame : site.frames)
+    if (frame.is_java) methods.push_back(frame.function);
+  return methods;
+}
+
+struct Seen {
+  std::uint64_t allocations = 0;  // from stacks whose Java methods begin as expected
+  std::uint64_t others = 0;       // from other stacks with the innermost method
+  std::string other;
+};
+Seen seen(const report::Report& report, const std::vector<std::string>& innermost) {
+  Seen seen;
+  for (const report::SiteReport& site : report.sites) {
+    std::vector<std::string> methods = methods_of(site);
+    if (methods.empty() || methods[0] != innermost[0]) continue;
+    const bool as_expected =
+        methods.size() > innermost.size() && std::equal(innermost.begin(), innermost.end(), methods.begin());
+    (as_expected ? seen.allocations : seen.others) += site.allocations;
+    if (!as_expected)
+      for (const std::string& each : methods) seen.other += each + "\n";
+  }
+  return seen;
+}
+
+const std::vector<std::string> kAsked = {"jdk.internal.misc.Unsafe.allocateMemory0(long)",
+                                         "jdk.internal.misc.Unsafe.allocateMemory(long)",
+                                         "sun.misc.Unsafe.allocateMemory(long)",
+                                         "Methods.ask(int)",
+                                         "Methods.askDeeply(int, int)",
+                                         "Methods.askDeeply(int, int)",
+                                         "Methods.askDeeply(int, int)",
+                                         "Methods.askDeeply(int, int)",
+                                         "Methods.main(String[])"};
+const std::vector<std::string> kOpened = {"java.util.zip.Inflater.init(boolean)", "java.util.zip.Inflater.<init>(boolean)",
+                                          "Methods.open(int)", "Methods.main(String[])"};
+
+TEST(Java, MethodsOfTheInterpreterStandInStacksInTheirOrder) {
+  HEAPSPY_NEEDS_STACKS();
+  if (jvms().empty()) GTEST_SKIP() << "no JDK is installed";
+  for (const std::string& java : jvms()) {
+    SCOPED_TRACE(java);
+    Recording run(launch_of(java, {"-Xint"}, "500"));
+    EXPECT_EQ(run.finish().out, "asked 500\n") << run.finish();
+    const report::Report report = run.report();
+    const Seen asked = seen(report, kAsked), opened = seen(report, kOpened);
+    EXPECT_EQ(asked.allocations, 500u) << asked.other;
+    EXPECT_EQ(opened.allocations % 300, 0u) << opened.other;
+    EXPECT_GE(opened.allocations, 300u) << opened.other;
+    for (const report::SiteReport& site : report.sites)
+      if (!methods_of(site).empty()) EXPECT_TRUE(site.stack_end == "whole" || site.stack_end == "depth") << site.stack_end;
+  }
+}
+
+// Of a method that was compiled into its caller only the caller is known.
+TEST(Java, MethodsOfCompiledCodeStandInStacks) {
+  HEAPSPY_NEEDS_STACKS();
+  if (jvms().empty()) GTEST_SKIP() << "no JDK is installed";
+  for (const std::string& java : jvms()) {
+    SCOPED_TRACE(java);
+    Recording run(launch_of(
+        java,
+        {"-Xcomp", "-XX:-Inline", "-XX:CompileCommand=quiet", "-XX:CompileCommand=compileonly,Methods::*",
+         "-XX:CompileCommand=compileonly,sun.misc.Unsafe::*", "-XX:CompileCommand=compileonly,jdk.internal.misc.Unsafe::*"},
+        "3000"));
+    EXPECT_EQ(run.finish().out, "asked 3000\n") << run.finish();
+    const Seen asked = seen(run.report(), kAsked);
+    EXPECT_EQ(asked.allocations, 3000u) << asked.other;
+  }
+}
+
+TEST(Java, IsLeftOutWhereItIsAskedTo) {
+  HEAPSPY_NEEDS_STACKS();
+  if (jvms().empty()) GTEST_SKIP() << "no JDK is installed";
+  Launch launch = launch_of(jvms()[0], {}, "500");
+  launch.environment = {{"HEAPSPY_JAVA", "off"}, {"HEAPSPY_LOG", "info"}};
+  Recording run(launch);
+  EXPECT_EQ(run.finish().out, "asked 500\n") << run.finish();
+  EXPECT_THAT(run.finish().err, testing::Not(HasSubstr("JVM"))) << run.finish();
+  for (const report::SiteReport& site : run.report().sites) ASSERT_THAT(methods_of(site), ElementsAreArray<std::string>({}));
+}
+
+}  // namespace
+}  // namespace heapspy::test
