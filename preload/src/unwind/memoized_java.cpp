@@ -43,7 +43,11 @@ bool Memoized::advance_generated(Frame& frame, Registers* caller, Stop* stop) {
     case Kind::deoptimization: named = hotspot.methods.stub(blob.name); break;
   }
   if (named.number) frame.kind = CellKind::java, frame.code = named.number, frame.id = named.id;
-  if (blob.kind == Kind::by_frame) return advance_by_frame_pointer(frame, caller, stop);
+  if (blob.kind == Kind::by_frame) {
+    if (advance_by_frame_pointer(frame, caller, stop)) return true;
+    // A zero is no end: of a virtual thread the rest may be in the Java heap.
+    return *stop = Stop::no_rule, false;
+  }
   if (blob.kind == Kind::call) {
     if (!is_plausible_bp(frame)) return *stop = Stop::bad_stack, false;
     *caller = {word_at(frame.bp + 8), frame.bp + 16, word_at(frame.bp)};
