@@ -54,8 +54,8 @@ extern EntryTable entry;
 // For the calls that come while the recording begins, by the thread that begins it.
 extern EntryTable unrecorded;
 
-void pass_on_while_beginning();      // fills `unrecorded`
+void pass_on_while_beginning();                             // fills `unrecorded`
 void enter_mode(format::Mode mode, format::Stacks stacks);  // from now on calls are recorded as the mode does
-void enter_no_mode();                // … are passed on
+void enter_no_mode();                                       // … are passed on
 
 }  // namespace heapspy
