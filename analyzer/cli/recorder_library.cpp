@@ -53,7 +53,7 @@ std::string find_recorder_library() {
 std::string find_replayer() {
   const std::string folder = own_folder();
   for (const std::string& each : library_folders(folder)) {
-    const std::string path = each + "/heapspy-replayer";
+    std::string path = each + "/heapspy-replayer";
     if (::access(path.c_str(), X_OK) == 0) return path;
   }
   throw Failure(ExitStatus::unreadable,

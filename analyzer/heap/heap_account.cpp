@@ -11,12 +11,7 @@ using process::PageState;
 class RegionAccountant {
  public:
   RegionAccountant(const HeapCopy& copy, const HeapWalk& walk, std::size_t index)
-      : copy_(copy),
-        walk_(walk),
-        region_(copy.regions[index]),
-        walked_(walk.regions[index]),
-        memory_(region_.memory),
-        index_(index) {}
+      : walk_(walk), region_(copy.regions[index]), walked_(walk.regions[index]), memory_(region_.memory), index_(index) {}
 
   RegionAccount run(std::vector<TrimRange>::const_iterator& range, std::vector<TrimRange>::const_iterator last_range) {
     if (memory_.residency_known()) result_.resident_bytes = resident_pages(0, memory_.pages());
@@ -134,7 +129,6 @@ class RegionAccountant {
     return bytes;
   }
 
-  const HeapCopy& copy_;
   const HeapWalk& walk_;
   const HeapRegion& region_;
   const RegionWalk& walked_;

@@ -159,7 +159,7 @@ void StoppedProcess::let_go() {
       for (int i = 0; i < 1000 && ::waitpid(tid, &status, __WALL | WNOHANG) == 0; i++) ::sched_yield();
       thread.signal = WIFSTOPPED(status) && status >> 16 != PTRACE_EVENT_STOP ? WSTOPSIG(status) : 0;
     }
-    ::ptrace(PTRACE_DETACH, tid, nullptr, reinterpret_cast<void*>(static_cast<std::uintptr_t>(thread.signal)));
+    ::ptrace(PTRACE_DETACH, tid, nullptr, static_cast<long>(thread.signal));
   }
 }
 
@@ -175,6 +175,7 @@ std::vector<bool> StoppedProcess::read_pieces(std::span<const Piece> pieces, std
     remote.clear();
     std::size_t wanted = 0;
     for (std::size_t k = i; k < end; k++) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of the other process
       remote.push_back({reinterpret_cast<void*>(pieces[k].address), pieces[k].bytes});
       wanted += pieces[k].bytes;
     }
@@ -199,7 +200,7 @@ std::vector<bool> StoppedProcess::read_pieces(std::span<const Piece> pieces, std
 
 std::string StoppedProcess::file_of(const Mapping& mapping) const {
   if (!mapping.name.starts_with('/')) return "";
-  const std::string path = fmt::format("/proc/{}/root{}", process_.pid(), mapping.name);
+  std::string path = fmt::format("/proc/{}/root{}", process_.pid(), mapping.name);
   struct stat now {};
   if (::stat(path.c_str(), &now) != 0 || now.st_ino != mapping.inode) return "";
   // Overlay file systems show another device in maps than in stat: the inode and the path must do there.

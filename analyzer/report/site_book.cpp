@@ -46,7 +46,7 @@ std::vector<symbols::Module> SiteBook::modules_of(const trace::Reader& reader) {
   return modules;
 }
 
-SiteBook::SiteBook(const trace::Reader& reader, symbols::SearchPaths search)
+SiteBook::SiteBook(const trace::Reader& reader, const symbols::SearchPaths& search)
     : reader_(reader),
       modules_(modules_of(reader)),
       symbolizer_(modules_, with_own_root(reader, search), perf_map_of(reader, search), reader.process().start_realtime_ns) {}

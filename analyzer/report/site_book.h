@@ -16,7 +16,7 @@ namespace heapspy::report {
 class SiteBook {
  public:
   // The reader must outlive this.
-  SiteBook(const trace::Reader&, symbols::SearchPaths);
+  SiteBook(const trace::Reader&, const symbols::SearchPaths&);
 
   void want(trace::SiteId);
   // `progress` (may be empty): the path of the module that is read now.

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "analyzer/symbols/debug_info.h"
@@ -19,7 +20,9 @@ struct Place {
   std::uint32_t module = kNoModule;  // index into the modules given
   std::uint64_t address = 0;         // in its ELF file; without module: in the process
   bool is_return = true;             // where a call returns to: the call itself lies before
-  auto operator<=>(const Place&) const = default;
+  bool operator<(const Place& other) const {
+    return std::tie(module, address, is_return) < std::tie(other.module, other.address, other.is_return);
+  }
 };
 
 struct ModuleState {
