@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "analyzer/ledger/java_regions.h"
+#include "analyzer/ledger/same_mapping.h"
 #include "analyzer/process/mapping_kinds.h"
 
 namespace heapspy::ledger {
@@ -15,25 +16,6 @@ namespace {
 using process::MappingKind;
 
 constexpr std::uint64_t kLargestBss = 16ull << 20;
-
-process::Mapping to_process(const trace::Mapping& from) {
-  process::Mapping m;
-  m.start = from.start;
-  m.end = from.end;
-  m.file_offset = from.file_offset;
-  m.inode = from.inode;
-  m.read = from.read;
-  m.write = from.write;
-  m.execute = from.execute;
-  m.shared = from.shared;
-  m.name = from.name;
-  m.rss_bytes = from.rss_bytes;
-  m.anonymous_bytes = from.anonymous_bytes;
-  m.swap_bytes = from.swap_bytes;
-  m.anon_huge_bytes = from.anon_huge_bytes;
-  m.private_dirty_bytes = from.private_dirty_bytes;
-  return m;
-}
 
 bool is_library(MappingKind kind) { return kind == MappingKind::library_code || kind == MappingKind::library_data; }
 
@@ -59,7 +41,7 @@ class Sums {
 class Builder {
  public:
   Builder(const model::Moment& moment, std::string_view trace_path) : moment_(moment), trace_path_(trace_path) {
-    for (const trace::Mapping& m : moment.mappings) mappings_.push_back(to_process(m));
+    for (const trace::Mapping& m : moment.mappings) mappings_.push_back(same_mapping<process::Mapping>(m));
     process::Evidence evidence;
     std::unordered_set<std::uint64_t> heaps;
     for (const format::HeapRecord& heap : moment.heaps) heaps.insert(heap.address);

@@ -1,7 +1,6 @@
 #include "analyzer/report/build.h"
 
 #include <fmt/core.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <charconv>
@@ -11,9 +10,12 @@
 #include "analyzer/findings/quantity.h"
 #include "analyzer/findings/verdicts.h"
 #include "analyzer/ledger/rss_ledger.h"
+#include "analyzer/report/facts_build.h"
 #include "analyzer/report/moment_text.h"
 #include "analyzer/report/recorder_share.h"
 #include "analyzer/report/site_facts.h"
+#include "analyzer/report/site_scope_build.h"
+#include "analyzer/report/status_text.h"
 
 namespace heapspy::report {
 namespace {
@@ -80,19 +82,6 @@ std::string utc_text(std::uint64_t realtime_ns) {
   return fmt::format("{}.{:09}Z", text, realtime_ns % 1'000'000'000);
 }
 
-// "VmHWM:\t  123 kB" in /proc/PID/status, in bytes.
-std::optional<std::uint64_t> status_bytes(const std::string& status, std::string_view key) {
-  const std::string wanted = std::string(key) + ":";
-  std::size_t at = status.starts_with(wanted) ? 0 : status.find("\n" + wanted);
-  if (at == std::string::npos) return std::nullopt;
-  at = status.find_first_of("0123456789\n", at + wanted.size() + (at ? 1 : 0));
-  if (at == std::string::npos) return std::nullopt;
-  std::uint64_t kib = 0;
-  const auto parsed = std::from_chars(status.data() + at, status.data() + status.size(), kib);
-  if (parsed.ec != std::errc{} || kib > ~0ull / 1024) return std::nullopt;
-  return kib * 1024;
-}
-
 std::optional<std::string> trigger_word(format::Trigger trigger) {
   switch (trigger) {
     case format::Trigger::none: return std::nullopt;
@@ -129,11 +118,6 @@ std::vector<PauseReport> pauses_of(const Figures& figures, const trace::Clock& c
   return pauses;
 }
 
-bool paused(const Figures& figures) {
-  return std::any_of(figures.marks.begin(), figures.marks.end(),
-                     [](const trace::Mark& mark) { return mark.kind == trace::Mark::Kind::paused; });
-}
-
 StandardErrorReport error_report(const model::StandardErrors& from) {
   return {from.allocations, from.frees,       from.reallocations,  from.bytes_allocated,
           from.live_bytes,  from.live_blocks, from.peak_live_bytes};
@@ -144,7 +128,7 @@ void leave_out_unknown(Report& report, const Figures& figures, const Reader& rea
   TotalsReport& totals = report.totals;
   const bool ring = reader.ring() && !reader.ring()->whole;
   if (reader.ring()) totals.before_ring_frees = ring ? figures.totals.unrecorded_frees : 0;
-  if (!ring && paused(figures)) totals.paused_frees = figures.totals.unrecorded_frees;
+  if (!ring && was_paused(figures)) totals.paused_frees = figures.totals.unrecorded_frees;
   if (figures.errors) {
     totals.standard_error = error_report(*figures.errors);
     for (std::size_t i = 0; i < report.threads.size(); i++)
@@ -326,103 +310,6 @@ MomentReport moment_report(const Moment& moment) {
   return {moment.time_s, why, moment.live_bytes, moment.why == model::Why::end && !at_exit};
 }
 
-findings::PartKind part_kind(ledger::PartKind kind) {
-  switch (kind) {
-    case ledger::PartKind::malloc_live:
-    case ledger::PartKind::malloc_overhead:
-    case ledger::PartKind::malloc_pinned:
-    case ledger::PartKind::malloc_trimmable:
-    case ledger::PartKind::malloc_cached:
-    case ledger::PartKind::malloc_unsplit: return findings::PartKind::malloc;
-    case ledger::PartKind::heapspy: return findings::PartKind::recorder;
-    default: return findings::PartKind::other;
-  }
-}
-
-// How large the free top of a secondary arena is: from its malloc_state.top to the end of the heap that top lies in.
-std::optional<std::uint64_t> top_bytes(const Moment& moment, std::uint64_t arena) {
-  std::uint64_t top = 0;
-  for (const format::HeapRecord& heap : moment.heaps)
-    if (heap.arena == arena && heap.top) top = heap.top;
-  for (const format::HeapRecord& heap : moment.heaps)
-    if (top >= heap.address && top < heap.address + heap.size) return heap.address + heap.size - top;
-  return std::nullopt;
-}
-
-findings::Facts facts_of(const Report& report, const Figures& figures, const Moment& moment, const Reader& reader) {
-  findings::Facts facts;
-  facts.moment = moment_of_rss_text(moment_report(moment));
-  facts.time_s = moment.time_s;
-  facts.at_peak = moment.why == model::Why::peak;
-  facts.pid = report.process.pid;
-  facts.running = report.process.end == "running";
-  facts.glibc = figures.facts.glibc;
-  facts.threads = report.threads.size();
-  facts.arena_max_setting = arena_max_setting(report);
-  facts.trim_threshold_setting = trim_threshold_setting(report);
-  if (report.process.cpus) facts.arena_limit = 8 * *report.process.cpus;
-  facts.rss_bytes = moment.rss_bytes;
-  if (moment.rss_bytes)
-    for (const ledger::Part& part : ledger::rss_ledger(moment, reader.path()).parts)
-      facts.parts.push_back({std::string(name(part.kind)), part_kind(part.kind), part.bytes});
-
-  const auto thread_name = [&](trace::ThreadId id) {
-    const ThreadReport* thread = thread_with_id(report, index(id));
-    return thread ? thread->name : std::string();
-  };
-  for (const model::ArenaFigures& from : moment.heap.arenas) {
-    findings::ArenaFacts arena;
-    arena.main = from.kind == model::ArenaKind::main;
-    arena.glibc_heap = arena.main || from.kind == model::ArenaKind::secondary;
-    arena.label = arena.main ? "main" : fmt::format("arena {}", from.id);
-    arena.live_bytes = from.live_bytes;
-    arena.live_blocks = from.live_blocks;
-    arena.resident_bytes = from.resident_bytes;
-    arena.trimmable_bytes = from.trimmable_bytes;
-    arena.pinned_bytes = from.pinned_bytes;
-    arena.cached_bytes = from.cached_bytes;
-    if (from.kind == model::ArenaKind::secondary) arena.top_bytes = top_bytes(moment, from.address);
-    for (const trace::ThreadId thread : from.threads) arena.threads.push_back(thread_name(thread));
-    if (from.plug && from.plug->block.known) {
-      const trace::Block& block = from.plug->block;
-      arena.plug = {block.address, block.size, thread_name(block.thread), std::nullopt, from.plug->free_below_bytes, ""};
-      if (moment.tick >= block.born)
-        arena.plug->age_s = reader.clock().seconds(moment.tick) - reader.clock().seconds(block.born);
-    }
-    facts.arenas.push_back(std::move(arena));
-  }
-  if (moment.reason) {
-    facts.mappings = moment.mappings.size();
-    facts.executable_mappings = static_cast<std::uint64_t>(
-        std::count_if(moment.mappings.begin(), moment.mappings.end(), [](const trace::Mapping& each) { return each.execute; }));
-    facts.page_table_bytes = status_bytes(moment.status_text, "VmPTE");
-  }
-  for (const model::ThreadPin& pin : moment.heap.pins)
-    facts.pinners.push_back({thread_name(pin.thread), pin.bytes, pin.blocks});
-  facts.end_s = report.process.duration_s.value_or(0);
-  facts.end_live_bytes = figures.totals.live_bytes;
-  facts.peak_live_bytes = figures.totals.peak_live_bytes;
-  facts.live_bytes = moment.live_bytes;
-  facts.bytes_allocated = report.totals.bytes_allocated;
-  facts.estimated = figures.errors.has_value();
-  // Where not every block is known, neither pages nor parts can be told apart; and where calls are missing, blocks that seem
-  // to pile up may have been given back.
-  const bool calls_missing = (reader.ring() && !reader.ring()->whole) || paused(figures) || figures.counted;
-  if (figures.facts.unrecorded || paused(figures)) {
-    facts.arenas.clear();
-    facts.parts.clear();
-    facts.pinners.clear();
-    facts.live_bytes = figures.errors ? report.totals.live_bytes : std::nullopt;
-  }
-  if (calls_missing) return facts;
-  for (const PointReport& point : report.timeline)
-    if (point.live_bytes) facts.timeline.push_back({point.time_s, *point.live_bytes});
-  for (const SizeReport& size : report.sizes)
-    if (size.live_blocks && size.live_bytes)
-      facts.sizes_at_end.push_back({size.from, size.to, size.allocations, *size.live_blocks, *size.live_bytes});
-  return facts;
-}
-
 void add_marks(Report& report, const Figures& figures, const Reader& reader) {
   const auto add = [&](const trace::Mark& mark) {
     const char* kind = mark.kind == trace::Mark::Kind::named    ? "mark"
@@ -439,49 +326,6 @@ void add_marks(Report& report, const Figures& figures, const Reader& reader) {
 }
 
 ThreadReport* find_thread(Report& report, std::uint32_t id) { return const_cast<ThreadReport*>(thread_with_id(report, id)); }
-
-}  // namespace
-
-namespace {
-
-// Names are in the stream, so they take a pass of their own.
-std::vector<trace::ThreadId> threads_called(const Reader& reader, const std::string& wanted) {
-  std::vector<trace::ThreadId> threads;
-  for (const trace::ThreadStream& stream : reader.threads())
-    if (std::to_string(stream.tid) == wanted) threads.push_back(stream.id);
-  if (!threads.empty()) return threads;
-  model::ThreadStats stats;
-  trace::Timeline(reader, {&stats}).run();
-  std::string known;
-  for (const model::ThreadFigures& thread : stats.figures()) {
-    if (::fnmatch(wanted.c_str(), thread.name.c_str(), 0) == 0) threads.push_back(thread.id);
-    if (known.size() < 200) known += (known.empty() ? "" : ", ") + thread.name;
-  }
-  if (threads.empty()) throw NoSuchThread(fmt::format("no thread is called \"{}\"; there are {}", wanted, known));
-  return threads;
-}
-
-// "blocks of thread main of 1.0 KiB and more, allocated from 1.0 s to 2.0 s"
-std::string scope_text(const BuildOptions::SiteScope& scope) {
-  std::string text;
-  if (!scope.thread.empty()) text += " of thread " + scope.thread;
-  if (scope.least_bytes) text += fmt::format(" of {} and more", findings::bytes_text(scope.least_bytes));
-  if (scope.most_bytes != ~std::uint64_t{0}) text += fmt::format(" of up to {}", findings::bytes_text(scope.most_bytes));
-  if (scope.from_s || scope.to_s) text += ", allocated";
-  if (scope.from_s) text += " from " + findings::seconds_text(*scope.from_s);
-  if (scope.to_s) text += " to " + findings::seconds_text(*scope.to_s);
-  return text.empty() ? text : "blocks" + text;
-}
-
-model::SiteFilter filter_of(const Reader& reader, const BuildOptions::SiteScope& scope) {
-  model::SiteFilter filter;
-  if (!scope.thread.empty()) filter.threads = threads_called(reader, scope.thread);
-  if (scope.from_s) filter.from = reader.clock().ticks(*scope.from_s);
-  if (scope.to_s) filter.to = reader.clock().ticks(*scope.to_s);
-  filter.least_bytes = scope.least_bytes;
-  filter.most_bytes = scope.most_bytes;
-  return filter;
-}
 
 }  // namespace
 
@@ -531,7 +375,7 @@ Report build_report(const Reader& reader, const Figures& figures, const BuildOpt
     add_sites(report, *book, figures, at, end, sites_of_facts(figures, {at, peak, end}), options.sites);
   }
   const auto judged = [&](const Moment& moment) {
-    findings::Facts facts = facts_of(report, figures, moment, reader);
+    findings::Facts facts = facts_of(report, moment_report(moment), figures, moment, reader);
     if (book) add_sites(facts, report, figures, moment, *book, options.sites.suppressions);
     return findings::judge(facts);
   };
@@ -549,10 +393,10 @@ Report build_report(const std::string& path, const BuildOptions& options) {
   const Reader reader(path);
   model::ModelOptions wanted;
   wanted.at_seconds = options.at_seconds;
-  wanted.sites = filter_of(reader, options.scope);
+  wanted.sites = site_filter(reader, options.scope);
   wanted.progress = options.progress;
   Report report = build_report(reader, model::build_figures(reader, wanted), options);
-  report.site_scope = scope_text(options.scope);
+  report.site_scope = site_scope_text(options.scope);
   return report;
 }
 

@@ -4,29 +4,10 @@
 #include <unordered_set>
 
 #include "analyzer/ledger/rss_ledger.h"
+#include "analyzer/ledger/same_mapping.h"
 
 namespace heapspy::report {
 namespace {
-
-// The ledger is of a trace's moment; a walk fills what of it a walk knows.
-trace::Mapping to_trace(const process::Mapping& from) {
-  trace::Mapping m;
-  m.start = from.start;
-  m.end = from.end;
-  m.file_offset = from.file_offset;
-  m.inode = from.inode;
-  m.read = from.read;
-  m.write = from.write;
-  m.execute = from.execute;
-  m.shared = from.shared;
-  m.name = from.name;
-  m.rss_bytes = from.rss_bytes;
-  m.anonymous_bytes = from.anonymous_bytes;
-  m.swap_bytes = from.swap_bytes;
-  m.anon_huge_bytes = from.anon_huge_bytes;
-  m.private_dirty_bytes = from.private_dirty_bytes;
-  return m;
-}
 
 class Shares {
  public:
@@ -89,7 +70,7 @@ void add_rss(Inspection& inspection, const std::vector<process::Mapping>& mappin
   model::Moment moment;
   moment.rss_bytes = 0;
   for (const process::Mapping& each : mappings) {
-    moment.mappings.push_back(to_trace(each));
+    moment.mappings.push_back(ledger::same_mapping<trace::Mapping>(each));
     *moment.rss_bytes += each.rss_bytes;
   }
   moment.stack_addresses = evidence.stack_pointers;
