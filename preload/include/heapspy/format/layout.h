@@ -199,7 +199,7 @@ static_assert(kMaxSlots == 62);
 
 // ---- packed words ------------------------------------------------------------------------------------------------
 // Payload of a `packed` chunk: PackedHeader, then the columns one after another, then zeros up to a multiple of 8. Words
-// become columns as analyzer/trace/packed_words.cpp and FORMAT.md say. The chunk's thread, tid, stream_at, first_tick and
+// become columns as analyzer/trace/packed_columns.h and FORMAT.md say. The chunk's thread, tid, stream_at, first_tick and
 // records are those of an `events` chunk of the same words.
 enum class Column : std::uint32_t {
   operations = 0,  // a byte for each record
