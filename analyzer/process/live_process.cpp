@@ -82,6 +82,11 @@ Status parse_status(std::string_view text) {
     if (key == "Name") status.name = value;
     if (key == "State" && !value.empty()) status.state = value.front();
     if (key == "Tgid") status.thread_group = number_at_front<std::uint32_t>(value);
+    if (key == "TracerPid") status.tracer = number_at_front<std::uint32_t>(value);
+    if (key == "Seccomp") status.seccomp = number_at_front<std::uint32_t>(value);
+    if (key == "SigIgn") status.ignored = number_at_front<std::uint64_t>(value, 16).value_or(0);
+    if (key == "SigCgt") status.caught = number_at_front<std::uint64_t>(value, 16).value_or(0);
+    if (key == "x86_Thread_features") status.shadow_stack = value.find("shstk") != std::string_view::npos;
     if (key == "PPid") status.parent = number_at_front<std::uint32_t>(value);
     if (key == "Uid") status.uid = number_at_front<std::uint32_t>(value);
     if (key == "Threads") status.threads = number_at_front<std::uint32_t>(value);
@@ -174,6 +179,15 @@ void LiveProcess::refuse(const std::string& name, int error) const {
   }
   throw TargetError(TargetError::Reason::refused,
                     fmt::format("/proc/{}/{} may not be read: {}; run heapspy with CAP_SYS_PTRACE (root)", pid_, name, why));
+}
+
+void LiveProcess::refuse_trace(int error) const {
+  if (const auto tracer = parse_status(try_text("status").value_or("")).tracer; tracer && *tracer != 0)
+    throw TargetError(
+        TargetError::Reason::refused,
+        fmt::format("process {} is being traced by process {} (a debugger?), and a process has one tracer at most", pid_,
+                    *tracer));
+  refuse("mem", error);
 }
 
 std::string LiveProcess::text(const std::string& name) const {

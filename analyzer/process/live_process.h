@@ -26,7 +26,9 @@ struct TargetError : std::runtime_error {
 struct Status {
   std::string name;  // at most 15 characters of it
   std::optional<char> state;
-  std::optional<std::uint32_t> thread_group, parent, uid, threads;
+  std::optional<std::uint32_t> thread_group, parent, uid, threads, tracer, seccomp;
+  std::uint64_t ignored = 0, caught = 0;  // signals: bit N - 1 is signal N
+  bool shadow_stack = false;
   std::optional<std::uint32_t> namespace_pid;  // as the process itself sees it (last field of NSpid)
   bool kill_pending = false;                   // SIGKILL waits for this thread (SigPnd)
   std::optional<std::uint64_t> rss_bytes, peak_rss_bytes, page_table_bytes, swap_bytes;
@@ -71,7 +73,7 @@ class LiveProcess {
   // The same with more to tell (page_state.h).
   std::optional<std::vector<PageState>> page_states(std::uint64_t start, std::size_t pages) const;
   // Throws the TargetError for a ptrace that failed with this errno.
-  [[noreturn]] void refuse_trace(int error) const { refuse("mem", error); }
+  [[noreturn]] void refuse_trace(int error) const;
 
  private:
   [[noreturn]] void refuse(const std::string& name, int error) const;

@@ -93,7 +93,7 @@ void RecorderLink::find(const LiveProcess& target, format::Request purpose) {
     refuse(fmt::format("the trace of process {} was deleted ({}), and with it the way to ask its recorder", target.pid(),
                        m->name.substr(0, m->name.size() - kDeleted.size())));
   }
-  refuse(
+  throw NotRecorded(
       fmt::format("process {} does not run under the recorder; {}", target.pid(), what_to_do_without(target, maps, purpose)));
 }
 

@@ -19,12 +19,17 @@ struct Answer {
   std::uint64_t value = 0;                     // trim: what malloc_trim returned
 };
 
+// The process does not run under a recorder.
+struct NotRecorded : TargetError {
+  explicit NotRecorded(const std::string& line) : TargetError(Reason::refused, line) {}
+};
+
 // Holds the trace open and its first page mapped, and a lock on it: one asker at a time. The target must outlive it.
 class RecorderLink {
  public:
   // Finds the trace that the target's recorder maps: a shared mapping of a file that begins with the trace's magic and
-  // names the target's pid. Throws TargetError (refused): not under a recorder, its control is off, the trace belongs to
-  // another user or is out of reach, or another heapspy is asking.
+  // names the target's pid. Throws NotRecorded, or TargetError (refused): its control is off, the trace belongs to another
+  // user or is out of reach, or another heapspy is asking.
   // `purpose` only chooses the words of a refusal.
   explicit RecorderLink(const LiveProcess& target, format::Request purpose = format::Request::trim);
   ~RecorderLink();

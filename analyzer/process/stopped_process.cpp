@@ -60,14 +60,6 @@ bool StoppedProcess::seize(pid_t tid) {
   const int error = errno;
   const char state = state_of(tid);
   if (error == ESRCH || state == 'Z' || state == 'X') return false;
-  const std::string status = process_.try_text("status").value_or("");
-  const std::string_view key = "\nTracerPid:\t";
-  const std::size_t tracer = status.find(key);
-  if (tracer != std::string::npos && status.compare(tracer + key.size(), 2, "0\n") != 0)
-    throw TargetError(
-        TargetError::Reason::refused,
-        fmt::format("process {} is being traced by process {} (a debugger?), and a process has one tracer at most",
-                    process_.pid(), status.substr(tracer + key.size(), status.find('\n', tracer + 1) - tracer - key.size())));
   if (::getpid() == process_.pid()) throw TargetError(TargetError::Reason::refused, "a process cannot stop itself");
   process_.refuse_trace(error);
 }

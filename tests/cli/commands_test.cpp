@@ -141,12 +141,6 @@ TEST(Compare, GivesEveryKeyOfItsSchemaAndKeepsTheProgramsOutputApart) {
   EXPECT_TRUE(comparison["advice"].is_string());
 }
 
-TEST(Program, RefusesToTrimAProcessThatIsNotRecorded) {
-  expect_error({"trim", std::to_string(::getpid())}, 4,
-               "process " + std::to_string(::getpid()) +
-                   " does not run under the recorder; start it with heapspy record, or with LD_PRELOAD=libheapspy.so");
-}
-
 // ---- record
 
 class Record : public testing::Test {

@@ -61,9 +61,11 @@ class Trim : public testing::Test {
     int ready[2];
     ASSERT_EQ(::pipe(ready), 0);
     ASSERT_EQ(::dup2(ready[1], 9), 9);
+    process::EnvironmentChanges environment;
+    if (recorded_) environment = {{"LD_PRELOAD", bin_folder() + "/../lib/libheapspy.so"}, {"HEAPSPY_OUT", folder_}};
     pid_ = process::start_child({{std::filesystem::read_symlink("/proc/self/exe"), "--gtest_also_run_disabled_tests",
                                   "--gtest_filter=Victim.DISABLED_HoldsATrimmableHeap"},
-                                 {{"LD_PRELOAD", bin_folder() + "/../lib/libheapspy.so"}, {"HEAPSPY_OUT", folder_}},
+                                 environment,
                                  process::ChildOutput::discard});
     ::close(9);
     ::close(ready[1]);
@@ -72,12 +74,13 @@ class Trim : public testing::Test {
     ::close(ready[0]);
   }
   json trim() const {
-    const Ran ran = heapspy({"trim", std::to_string(pid_), "--json", "--timeout", "120"});
+    const Ran ran = heapspy({"trim", std::to_string(pid_), "--json", "--timeout", "120", "--watch", "0"});
     EXPECT_EQ(ran.status, 0) << ran.err;
     return ran.status == 0 ? json::parse(ran.out) : json();
   }
 
   std::string folder_;
+  bool recorded_ = true;
   pid_t pid_ = 0;
 };
 
@@ -103,13 +106,48 @@ TEST_F(Trim, ReturnsWhatItPredicts) {
 
 TEST_F(Trim, OfAProcessWhoseTraceWasDeletedPredictsNothingAndMeasuresTheRest) {
   for (const auto& file : std::filesystem::directory_iterator(folder_)) std::filesystem::remove(file);
-  const Ran ran = heapspy({"trim", std::to_string(pid_), "--json", "--timeout", "120"});
+  const Ran ran = heapspy({"trim", std::to_string(pid_), "--json", "--timeout", "120", "--watch", "0"});
   if (ran.status == 4) GTEST_SKIP() << ran.err;  // /proc/PID/map_files needs rights of its own
   ASSERT_EQ(ran.status, 0) << ran.err;
   const json trimmed = json::parse(ran.out);
   EXPECT_TRUE(trimmed["predicted_bytes"].is_null());
   EXPECT_EQ(trimmed["rss_source"], "smaps_rollup");
   EXPECT_GE(trimmed["returned_bytes"], 30 << 20);
+}
+
+// The same victim without a recorder.
+class TrimFromOutside : public Trim {
+ protected:
+  TrimFromOutside() { recorded_ = false; }
+};
+
+TEST_F(TrimFromOutside, ReturnsWhatItPredicts) {
+  const Ran ran = heapspy({"trim", std::to_string(pid_), "--json", "--watch", "0.001"});
+  if (ran.status == 4) GTEST_SKIP() << ran.err;
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const json first = json::parse(ran.out);
+  EXPECT_EQ(first["schema"], "heapspy.trim/1");
+  EXPECT_EQ(first["method"], "ptrace");
+  EXPECT_GE(first["predicted_bytes"], 30 << 20);
+  EXPECT_EQ(first["returned_bytes"], first["predicted_bytes"]);
+  EXPECT_EQ(first["anonymous_before_bytes"].get<std::int64_t>() - first["anonymous_after_bytes"].get<std::int64_t>(),
+            first["returned_bytes"]);
+  EXPECT_GE(first["madvise_calls"], 1);
+  EXPECT_TRUE(first["faults_after"]["minor"].is_number());
+  EXPECT_EQ(first["arenas"][0]["kind"], "main");
+}
+
+TEST_F(TrimFromOutside, ByAMethodThatIsNotThereIsRefusedInOneLine) {
+  const std::string pid = std::to_string(pid_);
+  const Ran java = heapspy({"trim", pid, "--method", "jcmd"});
+  EXPECT_EQ(java.status, 4);
+  EXPECT_EQ(java.err, "heapspy: process " + pid + " is no JVM that listens to jcmd; leave --method away\n");
+  const Ran recorder = heapspy({"trim", pid, "--method", "recorder"});
+  EXPECT_EQ(recorder.status, 4);
+  EXPECT_EQ(recorder.err, "heapspy: process " + pid +
+                              " does not run under the recorder; start it with heapspy record, or with "
+                              "LD_PRELOAD=libheapspy.so\n");
+  EXPECT_EQ(heapspy({"trim", pid, "--method", "force"}).status, 2);
 }
 
 TEST_F(Trim, WaitsForNobodyWhoIsStopped) {

@@ -6,7 +6,11 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <chrono>
 
+#include "analyzer/heap/trim_prediction.h"
+#include "analyzer/process/borrowed_thread.h"
+#include "analyzer/process/exported_symbol.h"
 #include "analyzer/report/inspection.h"
 #include "tests/heap/victim.h"
 
@@ -131,6 +135,32 @@ TEST_P(Trim, ReturnsWhatWasPredictedToTheByte) {
   EXPECT_LE(returned, shape.at_most);
   EXPECT_EQ(inspected(victim).trim_prediction_bytes, 0u);
 }
+// By a thread of its own, borrowed, instead of by itself.
+TEST_P(Trim, FromOutsideReturnsWhatWasPredictedToTheByte) {
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "threads are borrowed on x86-64 only";
+#endif
+  const Victim victim(GetParam().name);
+  const Inspection before = inspected(victim);
+  ASSERT_TRUE(before.heap && before.trim_prediction_bytes);
+  const heap::ArenaRing& ring = before.heap->copy.ring;
+  const process::LiveProcess target(victim.pid());
+  const auto maps = process::parse_mappings(target.text("maps"));
+  const process::Mapping* first = process::first_mapping_of(maps.mappings, ring.library, ring.segment_start);
+  ASSERT_NE(first, nullptr);
+  const auto trim = process::exported_function(target, first->start, "malloc_trim");
+  ASSERT_TRUE(trim);
+  process::BorrowedThread thread(target, ring.library, std::chrono::minutes(1));
+  const std::uint64_t resident = victim.anonymous_bytes();
+  const process::CallOutcome call = thread.call(*trim, 0, true, std::chrono::minutes(1));
+  EXPECT_EQ(resident - victim.anonymous_bytes(), *before.trim_prediction_bytes);
+  thread.give_back();
+  // Of free chunks; a top chunk leaves by brk.
+  EXPECT_LE(*call.madvise_calls, heap::predict_trim(before.heap->copy, before.heap->walk).size());
+  EXPECT_EQ(*call.madvise_calls > 0, *before.trim_prediction_bytes > 0 && GetParam().name != std::string("main_top"));
+  EXPECT_EQ(inspected(victim).trim_prediction_bytes, 0u);
+}
+
 constexpr std::uint64_t kMiB = 1 << 20;
 INSTANTIATE_TEST_SUITE_P(Shapes, Trim,
                          testing::Values(Shape{"pinned_top", 45 * kMiB, 60 * kMiB}, Shape{"random", 10 * kMiB, 30 * kMiB},
