@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "analyzer/model/counted.h"
+#include "analyzer/model/counter_check.h"
 #include "analyzer/model/heap_state.h"
 #include "analyzer/model/marks.h"
 
@@ -143,6 +144,7 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
   figures.threads = threads.figures();
   figures.sizes = sizes.rows();
   figures.lifetimes = lifetimes.rows();
+  check_counters(reader, figures.threads);
   if (sites_seen) figures.sites = sites_seen->figures(figures.events.last_tick);
   if (estimates) take(figures, estimates->figures(figures.totals, std::move(figures.threads)));
   if (mode == format::Mode::count) take(figures, counted_figures(reader.counters()));

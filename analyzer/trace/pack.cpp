@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "analyzer/trace/chunk_scan.h"
+#include "analyzer/trace/packed_counters.h"
 #include "analyzer/trace/packed_stacks.h"
 #include "analyzer/trace/packed_words.h"
 #include "analyzer/trace/reader.h"
@@ -165,10 +166,11 @@ class Rewriting {
     write_header();
     for (const FoundChunk& chunk : scan.chunks) {
       if (chunk.payload_at >= format::kPageBytes) fill_first_page();
-      if (!holds_words(chunk.kind) && !holds_stacks(chunk.kind)) copy(chunk);
+      if (!holds_words(chunk.kind) && !holds_stacks(chunk.kind) && !holds_counters(chunk.kind)) copy(chunk);
     }
     fill_first_page();
     write_stacks();
+    write_counters();
     write_slots(scan);
     for (const ThreadStream& thread : reader_.threads()) sums_.push_back(pack(thread));
     out_.pad(format::kChunkAlignment);
@@ -187,6 +189,8 @@ class Rewriting {
     return kind == ChunkKind::events || kind == ChunkKind::packed || kind == ChunkKind::staging;
   }
 
+  static bool holds_counters(ChunkKind kind) { return kind == ChunkKind::counters || kind == ChunkKind::packed_counters; }
+
   static bool holds_stacks(ChunkKind kind) { return kind == ChunkKind::stacks || kind == ChunkKind::packed_stacks; }
 
   void write_header() {
@@ -202,8 +206,7 @@ class Rewriting {
 
   // As it is, to the last byte.
   void copy(const FoundChunk& chunk) {
-    const bool mapped = chunk.kind == ChunkKind::counters;
-    out_.pad(mapped ? format::kPageBytes : format::kChunkAlignment);
+    out_.pad(format::kChunkAlignment);
     std::string part;
     std::uint64_t at = chunk.payload_at - sizeof(ChunkHeader);
     for (std::uint64_t left = sizeof(ChunkHeader) + chunk.payload_bytes; left;) {
@@ -240,6 +243,19 @@ class Rewriting {
     out_.write(payload.data(), payload.size());
   }
 
+  // All segments as one.
+  void write_counters() {
+    const std::vector<format::ThreadCounters>& counters = reader_.counters();
+    for (std::size_t first = 0; first < counters.size(); first += format::kMostPackedCounters) {
+      const std::string payload = pack_counters(
+          std::span(counters).subspan(first, std::min<std::size_t>(format::kMostPackedCounters, counters.size() - first)));
+      ChunkHeader header{};
+      header.kind = ChunkKind::packed_counters;
+      header.payload_checksum = format::checksum(payload.data(), payload.size());
+      write_chunk(header, payload, format::kChunkAlignment);
+    }
+  }
+
   // What slots say and words do not: losses, how far a thread had come. In segments whose rings are empty.
   void write_slots(const ChunkScan& scan) {
     std::map<std::uint32_t, std::uint64_t> ends;
@@ -265,7 +281,7 @@ class Rewriting {
     }
     for (std::size_t first = 0; first < slots.size(); first += format::kMaxSlots) {
       const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(slots.size() - first, format::kMaxSlots));
-      const format::StagingHeader staging{count, kEmptyRingBytes, {}};
+      const format::StagingHeader staging{count, kEmptyRingBytes, 0, 0, {}};
       std::string payload(reinterpret_cast<const char*>(&staging), sizeof staging);
       payload.append(reinterpret_cast<const char*>(&slots[first]), count * sizeof slots[0]);
       payload.resize(format::kPageBytes - sizeof(ChunkHeader) + static_cast<std::size_t>(count) * kEmptyRingBytes);
@@ -368,7 +384,8 @@ class Rewriting {
   bool reads_the_same() const {
     const Reader again(out_.path());
     if (again.threads().size() != reader_.threads().size() || again.snapshots() != reader_.snapshots() ||
-        again.lost_events() != reader_.lost_events() || again.stacks().checksum() != reader_.stacks().checksum())
+        again.lost_events() != reader_.lost_events() || again.counters().size() != reader_.counters().size() ||
+        again.stacks().checksum() != reader_.stacks().checksum())
       return false;
     for (std::size_t i = 0; i < again.threads().size(); i++) {
       const ThreadStream &before = reader_.threads()[i], &after = again.threads()[i];

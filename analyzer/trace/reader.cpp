@@ -10,6 +10,7 @@
 
 #include "analyzer/trace/chunk_scan.h"
 #include "analyzer/trace/glance.h"
+#include "analyzer/trace/packed_counters.h"
 #include "analyzer/trace/process_decode.h"
 #include "analyzer/trace/snapshot_decode.h"
 #include "analyzer/trace/stack_table.h"
@@ -169,9 +170,36 @@ struct Reader::State {
     });
   }
 
+  void read_counters(std::uint64_t at, std::uint64_t slots, std::uint64_t slot_bytes) {
+    for (std::uint64_t i = 0; i < slots; i++) {
+      format::ThreadCounters thread;
+      if (file.read(at + i * slot_bytes, &thread, sizeof thread) == sizeof thread && thread.thread) counters.push_back(thread);
+    }
+  }
+
+  // Mode full: those of the first threads are in the first staging segment.
+  void find_first_counters(const FoundChunk& staging) {
+    format::StagingHeader segment{};
+    if (file.read(staging.payload_at, &segment, sizeof segment) != sizeof segment) return;
+    const std::uint64_t bytes = std::uint64_t{segment.counters} * sizeof(format::ThreadCounters);
+    if (!segment.counters || segment.counters > format::kPageBytes || segment.counters_at + bytes > format::kPageBytes) return;
+    read_counters(staging.payload_at - sizeof(format::ChunkHeader) + segment.counters_at, segment.counters,
+                  sizeof(format::ThreadCounters));
+  }
+
+  void find_packed_counters(const FoundChunk& chunk) {
+    const std::string payload = read_payload(file, chunk.payload_at, chunk.payload_bytes);
+    format::ChunkHeader stored;
+    if (chunk.cut || payload.size() % kWordBytes || !read_chunk_header(file, chunk.payload_at, stored) ||
+        format::checksum(payload.data(), payload.size()) != stored.payload_checksum || !unpack_counters(payload, counters))
+      damage.push_back({chunk.payload_at - sizeof stored, "packed counters of threads are damaged, left out"});
+  }
+
   // Never sealed, as staging segments: each number is as right as it was when it was read.
   void find_counters(const std::vector<FoundChunk>& chunks) {
     for (const FoundChunk& chunk : chunks) {
+      if (chunk.kind == format::ChunkKind::staging) find_first_counters(chunk);
+      if (chunk.kind == format::ChunkKind::packed_counters) find_packed_counters(chunk);
       if (chunk.kind != format::ChunkKind::counters) continue;
       format::CountersHeader segment{};
       const std::uint64_t room = chunk.payload_bytes > sizeof segment ? chunk.payload_bytes - sizeof segment : 0;
@@ -180,11 +208,7 @@ struct Reader::State {
       if (!known || segment.slots > room / segment.slot_bytes)
         damage.push_back({chunk.payload_at - sizeof(format::ChunkHeader), "a segment of counters is damaged"});
       const std::uint64_t slots = known ? std::min<std::uint64_t>(segment.slots, room / segment.slot_bytes) : 0;
-      for (std::uint64_t i = 0; i < slots; i++) {
-        format::ThreadCounters thread;
-        const std::uint64_t at = chunk.payload_at + sizeof segment + i * segment.slot_bytes;
-        if (file.read(at, &thread, sizeof thread) == sizeof thread && thread.thread) counters.push_back(thread);
-      }
+      read_counters(chunk.payload_at + sizeof segment, slots, segment.slot_bytes);
     }
     std::stable_sort(counters.begin(), counters.end(),
                      [](const auto& left, const auto& right) { return left.thread < right.thread; });
@@ -345,6 +369,11 @@ void Reader::note_count(const ThreadStream& thread, std::uint64_t place, std::ui
     if (!piece.in_ring && piece.stream_at < place) offset = piece.file_offset;
   s.damage.push_back({offset, fmt::format("thread {} counted {} records up to word {} of its stream, the trace has {}",
                                           index(thread.id), counted, place, found)});
+}
+
+void Reader::note_loss(std::uint64_t more, std::string reason) const {
+  state_->missing_records += more;
+  state_->damage.push_back({0, std::move(reason)});
 }
 
 }  // namespace heapspy::trace

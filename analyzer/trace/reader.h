@@ -114,7 +114,7 @@ class Reader {
   const std::vector<Damage>& damage() const;                    // grows while words are read
   std::uint64_t lost_events() const;                            // likewise
   const std::optional<RingSpan>& ring() const;                  // only in mode ring
-  const std::vector<format::ThreadCounters>& counters() const;  // of mode count, by thread
+  const std::vector<format::ThreadCounters>& counters() const;  // of modes count and full, by thread
   // Snapshots in the order of time, decoded on demand (they can be large).
   std::size_t snapshots() const;
   Tick snapshot_tick(std::size_t) const;
@@ -134,6 +134,8 @@ class Reader {
   // Whoever decodes a stream found this many records before `place` since the count before it, where the thread had counted
   // `counted`. What is missing is lost; noted once, however often the stream is decoded.
   void note_count(const ThreadStream&, std::uint64_t place, std::uint64_t found, std::uint64_t counted) const;
+  // Whoever has decoded all of them knows that so many more events are lost than lost_events() says.
+  void note_loss(std::uint64_t more, std::string reason) const;
 
  private:
   struct State;

@@ -26,18 +26,18 @@ ThreadState* counting_thread() {
 void count_call(Call call) {
   ThreadState* thread = tls.state;
   if (--thread->until_upkeep < 0) thread = counting_thread();
-  if (thread) CountLog::count(*thread->counters, call);
+  if (thread) count(*thread->counters, call);
 }
 
 }  // namespace
 
 void* upkeep_then_count(Call call, void* block, uint64_t size) {
-  if (ThreadState* thread = counting_thread()) CountLog::count(*thread->counters, call, size);
+  if (ThreadState* thread = counting_thread()) count(*thread->counters, call, size);
   return block;
 }
 
 void upkeep_then_count_and_free(Call call, void* block, void (*free)(void*)) {
-  if (ThreadState* thread = counting_thread()) CountLog::count(*thread->counters, call);
+  if (ThreadState* thread = counting_thread()) count(*thread->counters, call);
   free(block);
 }
 

@@ -41,8 +41,8 @@ constinit EntryTable unrecorded{};
 void enter_mode(format::Mode mode, format::Stacks stacks) {
   const bool stacked = stacks != format::Stacks::none;
   switch (mode) {
-    case format::Mode::full:
-    case format::Mode::ring: return stacked ? fill<StackedLog>(entry) : fill<EventLog>(entry);
+    case format::Mode::full: return stacked ? fill<StackedLog<true>>(entry) : fill<EventLog<true>>(entry);
+    case format::Mode::ring: return stacked ? fill<StackedLog<false>>(entry) : fill<EventLog<false>>(entry);
     case format::Mode::sample: return stacked ? fill<StackedSampleLog>(entry) : fill<SampleLog>(entry);
     case format::Mode::count: return fill<CountLog>(entry);
   }

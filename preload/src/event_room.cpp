@@ -134,9 +134,9 @@ ThreadState* make_room() {
   if (HEAPSPY_UNLIKELY(thread->life != Life::active)) {
     bool fresh = false;
     thread = thread_of_event(&fresh);
-    if (!thread || fresh) return thread && thread->counters ? nullptr : thread;
+    if (!thread || fresh) return thread && !thread->slot ? nullptr : thread;
   }
-  if (HEAPSPY_UNLIKELY(thread->counters)) return nullptr;  // mode count: no stream
+  if (HEAPSPY_UNLIKELY(!thread->slot)) return nullptr;
   bool upkeep_was_due;
   {
     Shut shut;

@@ -16,10 +16,14 @@ void write_words(const uint64_t* words, uint32_t count) {
   thread->extra_words += count - 1;
   uint64_t* at = claim(*thread, count);
   for (uint32_t i = 0; i < count; i++) put(*thread, at + i, words[i] & ~kLapBit);
+  count_record(*thread, words);
 }
 
 void* make_room_then_write(uint64_t word, void* block) {
-  if (ThreadState* thread = make_room()) put(*thread, claim(*thread, 1), word);
+  if (ThreadState* thread = make_room()) {
+    put(*thread, claim(*thread, 1), word);
+    count_record(*thread, &word);
+  }
   return block;
 }
 

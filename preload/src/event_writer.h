@@ -8,7 +8,7 @@
 #include "heapspy/format/encode.h"
 #include "hot.h"
 #include "off_cpu_notice.h"
-#include "thread_state.h"
+#include "thread_counters.h"
 
 namespace heapspy {
 
@@ -57,7 +57,8 @@ HEAPSPY_COLD void* write_long_realloc_end(void* block, uint64_t size);
 HEAPSPY_COLD void* write_failed(format::Origin origin, uint64_t size);  // nullptr
 HEAPSPY_COLD void* write_realloc_without_block(uint64_t size);          // nullptr; freed where size is 0, else failed
 
-// The log of the modes full and ring (entry_points.h).
+// The log of the modes full and ring (entry_points.h). `counts`: mode full, whose threads count besides what they have written.
+template <bool counts>
 struct EventLog {
   // A block that an entry point returned. `operation` is the short form of `origin`.
   static HEAPSPY_HOT void* allocation(format::Operation operation, format::Origin origin, void* block, uint64_t size) {
@@ -68,6 +69,7 @@ struct EventLog {
     ThreadState& thread = *tls.state;
     if (!has_room(thread)) return make_room_then_write(word, block);
     put(thread, claim(thread, 1), word);
+    if constexpr (counts) count(*thread.counters, call_of(operation), size);
     return block;
   }
 
@@ -83,6 +85,7 @@ struct EventLog {
     ThreadState& thread = *tls.state;
     if (!has_room(thread)) return make_room_then_write_and_free(word, block, free);
     put(thread, claim(thread, 1), word);
+    if constexpr (counts) count(*thread.counters, call_of(release));
     return free(block);
   }
 
@@ -107,6 +110,7 @@ struct EventLog {
     ThreadState& thread = *tls.state;
     if (!has_room(thread)) return make_room_then_write(word, block);
     put(thread, claim(thread, 1), word);
+    if constexpr (counts) count(*thread.counters, format::Call::reallocation, size);
     return block;
   }
 

@@ -64,19 +64,19 @@ void* sample_allocation(Operation operation, Origin origin, unsigned log2_alignm
                         const unwind::Registers* caller) {
   if (!sampling_thread(size) || !keep(block)) return block;
   if (caller && operation == Operation::escape)
-    return StackedLog::aligned_allocation_from(*caller, origin, log2_alignment, block, size);
-  if (caller) return StackedLog::allocation_from(*caller, operation, origin, block, size);
-  if (operation == Operation::escape) return EventLog::aligned_allocation(origin, log2_alignment, block, size);
-  return EventLog::allocation(operation, origin, block, size);
+    return StackedLog<false>::aligned_allocation_from(*caller, origin, log2_alignment, block, size);
+  if (caller) return StackedLog<false>::allocation_from(*caller, operation, origin, block, size);
+  if (operation == Operation::escape) return EventLog<false>::aligned_allocation(origin, log2_alignment, block, size);
+  return EventLog<false>::allocation(operation, origin, block, size);
 }
 
 void release_sampled_and_free(Release release, void* block, void (*free)(void*)) {
-  if (sampled_set::remove(reinterpret_cast<uintptr_t>(block))) return EventLog::release_and_free(release, block, free);
+  if (sampled_set::remove(reinterpret_cast<uintptr_t>(block))) return EventLog<false>::release_and_free(release, block, free);
   free(block);
 }
 
 bool begin_sampled_realloc(void* block) {
-  return sampled_set::remove(reinterpret_cast<uintptr_t>(block)) && EventLog::realloc_begin(block);
+  return sampled_set::remove(reinterpret_cast<uintptr_t>(block)) && EventLog<false>::realloc_begin(block);
 }
 
 void* end_sampled_realloc(uintptr_t before, void* block, uint64_t size, const unwind::Registers* caller) {
@@ -85,8 +85,8 @@ void* end_sampled_realloc(uintptr_t before, void* block, uint64_t size, const un
     write_realloc_without_block(0);
     return block;
   }
-  if (caller) return StackedLog::realloc_end_from(*caller, block, size);
-  return EventLog::realloc_end(true, before, block, size);
+  if (caller) return StackedLog<false>::realloc_end_from(*caller, block, size);
+  return EventLog<false>::realloc_end(true, before, block, size);
 }
 
 void* realloc_of_unsampled_failed(uint64_t size) { return size ? write_failed(Origin::realloc, size) : nullptr; }

@@ -31,11 +31,15 @@ HEAPSPY_COLD void write_words_with_stack(const uint64_t* words, uint32_t count, 
   unwind::Capture capture(*thread, caller);
   if (!has_words(*thread)) return;  // forked by a handler: not the child's event
   thread->extra_words += count - 1;
-  if (capture.nested()) return write_nested(*thread, capture, words, count);
-  const uint32_t said = must_say(*thread, capture);
-  uint64_t* at = claim(*thread, said + count);
-  if (said) put(*thread, at, stack_word(capture.stack()));
-  for (uint32_t i = 0; i < count; i++) put(*thread, at + said + i, words[i] & ~kLapBit);
+  if (capture.nested()) {
+    write_nested(*thread, capture, words, count);
+  } else {
+    const uint32_t said = must_say(*thread, capture);
+    uint64_t* at = claim(*thread, said + count);
+    if (said) put(*thread, at, stack_word(capture.stack()));
+    for (uint32_t i = 0; i < count; i++) put(*thread, at + said + i, words[i] & ~kLapBit);
+  }
+  count_record(*thread, words);
 }
 
 HEAPSPY_COLD void* make_room_then_write_with_stack(uint64_t word, void* block, uint64_t pc, uint64_t sp, uint64_t bp) {
@@ -50,14 +54,16 @@ void* write_short_with_stack(uint64_t word, void* block, uint64_t pc, uint64_t s
   if (!has_room(thread)) return make_room_then_write_with_stack(word, block, pc, sp, bp);
   unwind::Capture capture(thread, {pc, sp, bp});
   if (HEAPSPY_UNLIKELY(!has_words(thread))) return block;
-  if (HEAPSPY_UNLIKELY(capture.nested())) return write_nested(thread, capture, &word, 1), block;
-  if (must_say(thread, capture)) {
+  if (HEAPSPY_UNLIKELY(capture.nested())) {
+    write_nested(thread, capture, &word, 1);
+  } else if (must_say(thread, capture)) {
     uint64_t* at = claim(thread, 2);
     put(thread, at, stack_word(capture.stack()));
     put(thread, at + 1, word);
   } else {
     put(thread, claim(thread, 1), word);
   }
+  if (thread.counters) count_short(*thread.counters, word);
   return block;
 }
 

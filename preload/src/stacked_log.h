@@ -18,7 +18,8 @@ HEAPSPY_COLD void* write_long_allocation_with_stack(unsigned origin_and_alignmen
                                                     uint64_t sp, uint64_t bp);
 HEAPSPY_COLD void* write_long_realloc_end_with_stack(void* block, uint64_t size, uint64_t pc, uint64_t sp, uint64_t bp);
 
-struct StackedLog : EventLog {
+template <bool counts>
+struct StackedLog : EventLog<counts> {
   static HEAPSPY_HOT void* allocation(format::Operation operation, format::Origin origin, void* block, uint64_t size) {
     return allocation_from(caller_of_hook(), operation, origin, block, size);
   }

@@ -34,10 +34,8 @@ ThreadState* register_thread() {
   if (!thread) return nullptr;
   thread->is_main = os::tid() == os::pid();
   os::thread_name(thread->name);
-  if (thread->counters) {
-    __builtin_memcpy(thread->counters->name, thread->name, sizeof thread->name);
-    return thread;
-  }
+  if (thread->counters) __builtin_memcpy(thread->counters->name, thread->name, sizeof thread->name);
+  if (!thread->slot) return thread;
   thread->rseq_trusted = event_room::rseq_works();
   tls.no_rseq = off_cpu_notice::armed_value();
   thread->on_cpu = off_cpu_notice::word_of_this_thread();
@@ -112,10 +110,8 @@ void note_name(ThreadState& thread) {
   os::thread_name(name);
   if (same(name, thread.name)) return;
   __builtin_memcpy(thread.name, name, sizeof name);
-  if (thread.counters) {
-    __builtin_memcpy(thread.counters->name, name, sizeof name);
-    return;
-  }
+  if (thread.counters) __builtin_memcpy(thread.counters->name, name, sizeof name);
+  if (!thread.slot) return;
   uint64_t words[kMaxRecordWords];
   put_text_record(thread, words, 1, Kind::thread_name, thread.tid, name);
 }
@@ -123,7 +119,7 @@ void note_name(ThreadState& thread) {
 void note_thread_name() {
   if (recorder && recorder->at_rest) return;
   ThreadState* thread = known_thread();
-  if (!thread || (!thread->counters && !(thread = make_room()))) return;
+  if (!thread || (thread->slot && !(thread = make_room()))) return;
   Shut shut;
   os::SignalsBlocked blocked;
   note_name(*thread);
@@ -136,9 +132,9 @@ void thread_ends(void* state) {
   if (tls.state != thread || !recorder || !recorder->alive) return;
   Shut shut;
   os::SignalsBlocked blocked;
-  if (thread->counters) {
+  if (thread->counters) thread->counters->end_tick = recorder->clock.now();
+  if (!thread->slot) {
     note_name(*thread);
-    thread->counters->end_tick = recorder->clock.now();
   } else {
     if (event_room::make(*thread) == event_room::kNoRoom) return;
     note_name(*thread);

@@ -17,6 +17,16 @@ namespace {
 // 16 MiB of rings at most, whatever the number of threads; the others go on in their small ones.
 constexpr uint32_t kMostWholeRings = 128;
 
+// In the first page of the first staging segment, after its one slot.
+constexpr uint32_t kCountersAt = sizeof(ChunkHeader) + sizeof(StagingHeader) + sizeof(SlotHeader);
+static_assert(kCountersAt + CounterTable::kFirst * sizeof(ThreadCounters) <= kPageBytes);
+
+// Of threads that no counters could be had for. Nobody reads them.
+constinit ThreadCounters uncounted{};
+
+bool has_streams() { return options.mode != Mode::count; }
+bool has_counters() { return options.mode == Mode::count || options.mode == Mode::full; }
+
 uint64_t ring_bytes(bool small) { return 8 * (small ? kSmallRingWords : kRingWords); }
 uint64_t segment_bytes(uint32_t slots, bool small) { return kPageBytes + slots * ring_bytes(small); }
 
@@ -47,7 +57,7 @@ uint64_t count_events(const ThreadState& thread, uint64_t from, uint64_t to) {
 }  // namespace
 
 uint64_t ThreadRegistry::first_segment_bytes() const {
-  return options.mode == Mode::count ? CounterTable::first_segment_bytes() : segment_bytes(1, true);
+  return has_streams() ? segment_bytes(1, true) : CounterTable::first_segment_bytes();
 }
 
 bool ThreadRegistry::begin(char* first_segment) {
@@ -55,10 +65,14 @@ bool ThreadRegistry::begin(char* first_segment) {
   first_slot_block_ = {nullptr, first_slots_, 0, kFirstSlots};
   states_at_ = &first_state_block_;
   slots_at_ = &first_slot_block_;
-  if (options.mode != Mode::count) return add_slots(first_segment, 1, true);
-  counters_ = static_cast<CounterTable*>(os::map_anonymous(sizeof(CounterTable)));
-  if (!counters_ || os::failed(os::advise(counters_, sizeof(CounterTable), MADV_WIPEONFORK))) return false;
-  counters_->begin(first_segment);
+  if (!has_streams()) return counters_.begin(CounterTable::first_in_segment(first_segment)), true;
+  if (!add_slots(first_segment, 1, true)) return false;
+  if (has_counters()) {
+    auto* staging = reinterpret_cast<StagingHeader*>(first_segment + sizeof(ChunkHeader));
+    staging->counters = CounterTable::kFirst;
+    staging->counters_at = kCountersAt;
+    counters_.begin(reinterpret_cast<ThreadCounters*>(first_segment + kCountersAt));
+  }
   return true;
 }
 
@@ -243,10 +257,14 @@ ThreadState* ThreadRegistry::add(uint32_t tid) {
   clear(thread);
   thread.tid = tid;
   thread.last_tick = recorder->clock.now();
-  Slot* slot = counters_ ? nullptr : free_slot(true);
+  Slot* slot = has_streams() ? free_slot(true) : nullptr;
   const uint32_t id = std::atomic_ref<uint32_t>(recorder->file.header().threads).load(std::memory_order_relaxed) + 1;
-  if (counters_) thread.counters = counters_->take(id, tid, thread.last_tick);
-  if (!slot && !thread.counters) return forget(thread), nullptr;
+  if (has_streams() && !slot) return forget(thread), nullptr;
+  if (has_counters()) thread.counters = counters_.take(id, tid, thread.last_tick);
+  if (has_counters() && !thread.counters) {
+    if (!slot) return forget(thread), nullptr;
+    thread.counters = &uncounted;
+  }
   thread.life = Life::active;
   thread.id = id;
   std::atomic_ref<uint32_t>(recorder->file.header().threads).store(id, std::memory_order_relaxed);
@@ -264,9 +282,8 @@ void ThreadRegistry::ending(ThreadState& thread) {
 
 // The thread is gone: nobody else writes its state or ring.
 void ThreadRegistry::retire(ThreadState& thread) {
-  if (counters_) {
-    counters_->ended(thread.counters);
-  } else {
+  if (thread.counters && thread.counters != &uncounted) counters_.ended(thread.counters);
+  if (thread.slot) {
     if (options.mode != Mode::ring) append_up_to(thread, thread.position());
     SlotHeader& header = *thread.slot->header;
     // The lost count leaves with the owner; keep it where the reader sums it.
@@ -353,7 +370,7 @@ void ThreadRegistry::restart(ThreadState& thread) {
 }
 
 uint64_t ThreadRegistry::private_bytes() const {
-  return (state_blocks_ + slot_blocks_) * kBlockBytes + (counters_ ? 2 * 4096 : 0);
+  return (state_blocks_ + slot_blocks_) * kBlockBytes + counters_.private_bytes();
 }
 
 }  // namespace heapspy

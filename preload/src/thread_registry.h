@@ -97,7 +97,7 @@ class ThreadRegistry {
   SlotList free_[2];    // whole, small
   SlotList filled_[2];  // mode ring: left by their owners, the oldest first
   uint64_t filled_so_far_ = 0;
-  CounterTable* counters_ = nullptr;  // mode count
+  CounterTable counters_;  // modes count and full
   ThreadState* free_states_ = nullptr;
   uint32_t state_blocks_ = 0;  // besides the first
   uint32_t slot_blocks_ = 0;

@@ -51,13 +51,13 @@ struct alignas(64) ThreadState {
   uint64_t* limit;                   // at or past it the cold path is due: a stamp, a full ring, or a life other than active
   uint64_t lap;                      // bit 63 of the words of this lap of the ring
   volatile uint64_t* on_cpu;         // holds off_cpu_notice's armed value as long as the thread stays on its CPU
-  format::ThreadCounters* counters;  // mode count
+  format::ThreadCounters* counters;  // modes count and full, else nullptr
   int64_t until_upkeep;              // mode count: events
   int64_t until_sample;              // mode sample: bytes
   Life life;
   uint32_t id;
 
-  Slot* slot;
+  Slot* slot;                         // nullptr: mode count, no stream
   unwind::Memoized* unwinder;         // stacks: stays with the state when that gets another thread
   unwind::Memoized* nested_unwinder;  // … of signal handlers that interrupt a capture
   uint64_t capture_sp;                // of the hook that captures now

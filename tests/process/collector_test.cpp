@@ -104,7 +104,7 @@ TEST(Collector, LeavesAPackedTraceOfTheSameEvents) {
   EXPECT_GE(report.totals.allocations, 10000u);
   EXPECT_EQ(report.threads.size(), 10001u);
   EXPECT_THAT(kinds_in(run.trace()), testing::IsSubsetOf({ChunkKind::process, ChunkKind::packed, ChunkKind::packed_stacks,
-                                                          ChunkKind::events, ChunkKind::snapshot}));
+                                                          ChunkKind::packed_counters, ChunkKind::events, ChunkKind::snapshot}));
   EXPECT_EQ(files_in(run.folder() + "/traces"), 1u);
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <ostream>
 
+#include "analyzer/model/counted.h"
 #include "analyzer/trace/reader.h"
 #include "tests/process/recording.h"
 
@@ -149,6 +150,24 @@ Counters counters_of(const report::Report& report) {
           0};  // free(NULL) ends in the hook
 }
 
+// What the recorded threads counted of their calls themselves (mode full).
+Counters counted_within(const Recording& run, std::uint32_t pid) {
+  Counters sum;
+  for (const std::string& path : run.traces()) {
+    const trace::Reader reader(path);
+    if (static_cast<std::uint32_t>(reader.process().pid) != pid) continue;
+    EXPECT_FALSE(reader.counters().empty());
+    const model::Calls calls = model::counted_figures(reader.counters()).totals.calls;
+    sum += {calls.malloc + calls.operator_new,
+            calls.calloc,
+            calls.realloc,
+            calls.aligned + calls.operator_new_aligned,
+            calls.free + calls.operator_delete,
+            0};
+  }
+  return sum;
+}
+
 // The run must have ended well and left so many traces, whose number is given back. A process that was forked and then executed
 // has two traces and one set of counters.
 std::size_t expect_same_counts(std::vector<std::string> command, std::optional<std::size_t> traces = 1) {
@@ -177,6 +196,12 @@ std::size_t expect_same_counts(std::vector<std::string> command, std::optional<s
     EXPECT_EQ(counters.aligned, beneath.aligned);
     EXPECT_EQ(counters.free, beneath.free);
     EXPECT_EQ(counters.free_of_null, beneath.free_of_null);
+    const Counters within = counted_within(run, pid);
+    EXPECT_EQ(within.malloc, beneath.malloc);
+    EXPECT_EQ(within.calloc, beneath.calloc);
+    EXPECT_EQ(within.realloc, beneath.realloc);
+    EXPECT_EQ(within.aligned, beneath.aligned);
+    EXPECT_EQ(within.free, beneath.free);
   }
   return reports.size();
 }

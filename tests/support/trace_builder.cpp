@@ -310,7 +310,7 @@ void TraceBuilder::emit_rings(Sink& sink) const {
   for (std::size_t first = 0; first < pieces.size(); first += options_.slots) {
     sink.pad(format::kPageBytes);
     std::string payload, rings;
-    payload += as_bytes(format::StagingHeader{options_.slots, options_.ring_bytes, {}});
+    payload += as_bytes(format::StagingHeader{options_.slots, options_.ring_bytes, 0, 0, {}});
     for (std::size_t i = first; i < first + options_.slots; i++) {
       format::SlotHeader slot{};
       std::vector<std::uint64_t> ring(ring_words);
@@ -382,7 +382,7 @@ void TraceBuilder::emit(Sink& sink) const {
   for (std::size_t first = 0; tail && first < threads_.size(); first += options_.slots) {
     sink.pad(format::kPageBytes);
     std::string payload;
-    payload += as_bytes(format::StagingHeader{options_.slots, options_.ring_bytes, {}});
+    payload += as_bytes(format::StagingHeader{options_.slots, options_.ring_bytes, 0, 0, {}});
     std::string rings;
     for (std::size_t i = first; i < first + options_.slots; i++) {
       format::SlotHeader slot{};

@@ -131,15 +131,16 @@ static_assert(sizeof(FileHeader) == 384 && sizeof(FileHeader) <= kPageBytes);
 static_assert(std::is_trivially_copyable_v<FileHeader>);
 
 enum class ChunkKind : std::uint16_t {
-  process = 1,        // tagged strings about the process; one, the first chunk
-  staging = 2,        // a segment of staging rings; never sealed (checksum 0), page-aligned
-  events = 3,         // words of one thread's stream
-  snapshot = 4,       // where memory is at one moment
-  counters = 5,       // a segment of ThreadCounters; never sealed (checksum 0), page-aligned
-  packed = 6,         // words of one thread's stream, compressed
-  mark = 7,           // `heapspy mark`: its text, filled up with zeros; first_tick is when
-  stacks = 8,         // a segment of StackCells; never sealed (checksum 0), page-aligned
-  packed_stacks = 9,  // StackCells, compressed
+  process = 1,           // tagged strings about the process; one, the first chunk
+  staging = 2,           // a segment of staging rings; never sealed (checksum 0), page-aligned
+  events = 3,            // words of one thread's stream
+  snapshot = 4,          // where memory is at one moment
+  counters = 5,          // a segment of ThreadCounters; never sealed (checksum 0), page-aligned
+  packed = 6,            // words of one thread's stream, compressed
+  mark = 7,              // `heapspy mark`: its text, filled up with zeros; first_tick is when
+  stacks = 8,            // a segment of StackCells; never sealed (checksum 0), page-aligned
+  packed_stacks = 9,     // StackCells, compressed
+  packed_counters = 10,  // ThreadCounters, compressed
 };
 
 inline constexpr std::uint32_t kChunkMagic = 0x43505348;  // "HSPC"
@@ -175,7 +176,10 @@ inline constexpr std::uint32_t kCollectedRingBytes = 1 << 16;
 struct StagingHeader {
   std::uint32_t slots;
   std::uint32_t ring_bytes;  // a power of two
-  std::uint64_t reserved[7];
+  // Mode full, the first segment: so many ThreadCounters stand in its first page, so far from the chunk's start.
+  std::uint32_t counters;
+  std::uint32_t counters_at;
+  std::uint64_t reserved[6];
 };
 static_assert(sizeof(StagingHeader) == 64);
 
@@ -239,8 +243,9 @@ struct PackedHeaderWithoutStacks {
 static_assert(sizeof(PackedHeaderWithoutStacks) == 96);
 
 // ---- counters ----------------------------------------------------------------------------------------------------
-// Mode `count`: chunk header (64), CountersHeader (64), then `slots` ThreadCounters. A segment's slots are reused: when none is
-// free, the threads that ended longest ago are summed up in the slot whose `thread` is kEndedThreads.
+// Modes `count` and `full`: chunk header (64), CountersHeader (64), then `slots` ThreadCounters. A segment's slots are reused:
+// when none is free, the threads that ended longest ago are summed up in the slot whose `thread` is kEndedThreads. In mode full
+// a call is counted when its record has been written, so what is counted and not in the trace was lost.
 struct CountersHeader {
   std::uint32_t slots;
   std::uint32_t slot_bytes;  // sizeof(ThreadCounters)
@@ -280,6 +285,14 @@ struct ThreadCounters {
   std::uint64_t bytes[kCountedSizes];        // asked for by those and by reallocations
 };
 static_assert(sizeof(ThreadCounters) == 928);
+
+// Payload of a `packed_counters` chunk: the header, a zstd frame of so many ThreadCounters, then zeros up to a multiple of 8.
+struct PackedCountersHeader {
+  std::uint32_t counters;  // at most kMostPackedCounters
+  std::uint32_t frame_bytes;
+};
+static_assert(sizeof(PackedCountersHeader) == 8);
+inline constexpr std::uint32_t kMostPackedCounters = 1 << 15;
 
 // ---- stacks ------------------------------------------------------------------------------------------------------
 // The stack table is a row of cells, numbered from 1 over all `stacks` chunks, each written once and never changed. A chunk is
