@@ -9,8 +9,6 @@ namespace heapspy {
 
 using namespace format;
 
-namespace {}  // namespace
-
 StackTable::Place StackTable::place_of(uint32_t number) {
   uint32_t i = number - 1;
   if (i < kCells0) return {0, i, kCells0};

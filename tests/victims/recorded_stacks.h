@@ -179,6 +179,8 @@ class Trace {
         for (uint64_t chunk = from + (offset == 0 ? kPageBytes : 0); chunk + kPageBytes <= to;) {
           const auto* header = reinterpret_cast<const ChunkHeader*>(chunk);
           if (header->magic != kChunkMagic) break;
+          // The end of the first mapping may show the beginning of a segment that is mapped as a whole elsewhere.
+          if (chunk + sizeof *header + header->payload_bytes > to) break;
           if (header->kind == ChunkKind::staging && fresh.segments < kMost)
             fresh.segment[fresh.segments++] = reinterpret_cast<const char*>(chunk);
           if (header->kind == ChunkKind::stacks && cells < kMost - 1) {
