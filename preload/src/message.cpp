@@ -89,7 +89,7 @@ void no_libunwind() {
 }
 
 void no_stacks() {
-  if (errors()) Line() << "HEAPSPY_STACKS: call stacks need x86-64 and glibc 2.35 or later. Recording without.";
+  if (errors()) Line() << "HEAPSPY_STACKS: call stacks need x86-64 and glibc. Recording without.";
 }
 
 void trigger_without_ring() {

@@ -1,6 +1,5 @@
 #include "modules.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -12,20 +11,6 @@ namespace heapspy {
 using namespace format;
 
 namespace {
-
-// glibc's dlfcn.h, since 2.35; written out to compile with an older one.
-struct FoundObject {
-  unsigned long long flags;
-  void* start;
-  void* end;
-  link_map* map;
-  void* eh_frame_header;
-#if defined(__i386__)
-  void* base;
-#endif
-  unsigned long long reserved[7];
-};
-int (*find_object)(void*, FoundObject*);
 
 constexpr uint32_t kMostNumbers = 0xffff;
 
@@ -56,11 +41,6 @@ void read_build_id(ModuleRecord& record) {
 }
 
 }  // namespace
-
-bool Modules::set_up() {
-  find_object = reinterpret_cast<decltype(find_object)>(dlsym(RTLD_DEFAULT, "_dl_find_object"));
-  return find_object != nullptr;
-}
 
 template <class Visit>
 void Modules::for_each(Visit visit) {
@@ -120,14 +100,9 @@ uint32_t Modules::number_of(const Module& seen) {
 }
 
 Modules::Found Modules::find(uint64_t pc) {
-  FoundObject object{};
-  if (!find_object || find_object(reinterpret_cast<void*>(pc), &object) != 0) return {{nullptr, 0, 0}, 0, false};
-  const Module seen = {reinterpret_cast<uint64_t>(object.start),
-                       reinterpret_cast<uint64_t>(object.end),
-                       object.map,
-                       static_cast<const uint8_t*>(object.eh_frame_header),
-                       0,
-                       false};
+  LoadedObject object;
+  if (!objects_.find(pc, &object)) return {{nullptr, 0, 0}, 0, false};
+  const Module seen = {object.start, object.end, object.map, object.eh_frame_header, 0, false};
   return {{seen.header, seen.start, seen.end}, number_of(seen), true};
 }
 
@@ -135,12 +110,10 @@ void Modules::look_for_unloaded() {
   os::SignalsBlocked blocked;
   Locked locked(lock_);
   for_each([&](Module& each) {
-    FoundObject object{};
-    if (find_object(reinterpret_cast<void*>(each.start), &object) == 0 &&
-        reinterpret_cast<uint64_t>(object.start) == each.start && reinterpret_cast<uint64_t>(object.end) == each.end &&
-        object.map == each.map)
-      return;
-    retire(each);
+    LoadedObject object;
+    const bool there =
+        objects_.find(each.start, &object) && object.start == each.start && object.end == each.end && object.map == each.map;
+    if (!there) retire(each);
   });
 }
 

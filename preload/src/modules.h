@@ -1,13 +1,13 @@
 // The libraries that frames lie in, over time: each gets a number at its first frame, and no other ever has it.
 //
-// What is mapped where is asked of the loader's _dl_find_object (glibc 2.35), which takes no lock. A library that went
-// unnoticed (libc unloads some by itself) is retired when another is met at its place.
+// A library that went unnoticed (libc unloads some by itself) is retired when another is met at its place.
 //
 // Threads: any. Lives in the recorder's wipe-on-fork memory, zero at first.
 #pragma once
 #include <atomic>
 #include <cstdint>
 
+#include "loaded_objects.h"
 #include "lock.h"
 #include "unwind/eh_frame_rules.h"
 
@@ -20,11 +20,10 @@ class Modules {
     uint32_t number;  // 0: of none, or of one that could not be numbered
     bool known;       // false: no loaded object has this address
   };
-  // Once in a process's life: may call dlsym. False: this libc cannot tell.
-  static bool set_up();
-
   Found find(uint64_t pc);
-  // After dlclose. True where something is gone, and rules and stacks that were kept are no longer true.
+  // For the time of dlclose.
+  LoadedObjects::Unloading unloading() { return LoadedObjects::Unloading(objects_); }
+  // After dlclose: of what is gone, the rules and stacks that were kept are no longer true.
   void look_for_unloaded();
   // Moves whenever a module is retired.
   uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
@@ -53,6 +52,7 @@ class Modules {
   void for_each(Visit visit);
 
   Lock lock_;
+  LoadedObjects objects_;
   std::atomic<uint64_t> epoch_;
   uint32_t numbers_;
   uint32_t blocks_;

@@ -22,9 +22,10 @@ using testing::HasSubstr;
 
 format::FileHeader header_of(const Recording& run) { return trace::Reader(run.trace()).header(); }
 
-void expect_exact(const std::string& stacks, const std::string& depth) {
-  Recording run(
-      {.command = {victim("stacks_exact"), "20000"}, .environment = {{"HEAPSPY_STACKS", stacks}, {"HEAPSPY_DEPTH", depth}}});
+void expect_exact(const std::string& stacks, const std::string& depth, std::vector<std::string> beneath = {}) {
+  Recording run({.command = {victim("stacks_exact"), "20000"},
+                 .preload_beneath = std::move(beneath),
+                 .environment = {{"HEAPSPY_STACKS", stacks}, {"HEAPSPY_DEPTH", depth}}});
   EXPECT_EQ(run.finish().exit_status, 0) << run.finish();
   EXPECT_EQ(header_of(run).stacks_lost, 0u);
 }
@@ -36,6 +37,11 @@ TEST(Stacks, EqualBacktraceThroughSignalsJumpsExceptionsAndCoroutinesOfEightThre
 TEST(Stacks, EqualTheInnerFramesOfBacktraceWhereTheyAreCut) {
   HEAPSPY_NEEDS_STACKS();
   expect_exact("auto", "64");
+}
+// glibc before 2.35.
+TEST(Stacks, AreExactWhereTheLoaderDoesNotSayWhatIsLoaded) {
+  HEAPSPY_NEEDS_STACKS();
+  expect_exact("dwarf", "500", {victim_library("old_loader")});
 }
 TEST(Stacks, OfLibunwindEqualBacktraceToo) {
   HEAPSPY_NEEDS_STACKS();
@@ -51,9 +57,12 @@ TEST(Stacks, OfAHandlerThatInterruptsTheRecorderLeaveTheProgramsRight) {
 
 TEST(Stacks, OfALibraryAtTheAddressesOfOneThatWasUnloadedAreItsOwn) {
   HEAPSPY_NEEDS_STACKS();
-  Recording run({.command = {victim("stacks_special"), "plugins", victim_library("plugin_a"), victim_library("plugin_b")}});
-  EXPECT_EQ(run.finish().exit_status, 0) << run.finish();
-  EXPECT_EQ(run.finish().out, "libplugin_a.so\nsame place 1\nlibplugin_b.so\n");
+  for (const std::vector<std::string>& beneath : {std::vector<std::string>{}, {victim_library("old_loader")}}) {
+    Recording run({.command = {victim("stacks_special"), "plugins", victim_library("plugin_a"), victim_library("plugin_b")},
+                   .preload_beneath = beneath});
+    EXPECT_EQ(run.finish().exit_status, 0) << run.finish();
+    EXPECT_EQ(run.finish().out, "libplugin_a.so\nsame place 1\nlibplugin_b.so\n");
+  }
 }
 
 TEST(Stacks, OfAForkedChildAreInATableOfItsOwn) {

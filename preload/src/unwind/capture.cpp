@@ -23,7 +23,7 @@ Memoized* make() {
 void set_up() {
   if (options.stacks == format::Stacks::none) return;
 #if defined(__x86_64__)
-  if (Modules::set_up()) return;
+  if (LoadedObjects::set_up()) return;
 #endif
   if (options.stacks_asked_for) message::no_stacks();
   options.stacks = format::Stacks::none;
