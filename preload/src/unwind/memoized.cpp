@@ -46,7 +46,7 @@ void Memoized::copy(Frame& to, const Frame& from) {
 }
 
 // False: `stop` says why there is no caller, and changeable_ whether that may be otherwise next time.
-[[gnu::hot, gnu::noinline]] bool Memoized::advance(Frame& frame, Registers* caller, Stop* stop, uint64_t* signal_context) {
+HEAPSPY_HOT bool Memoized::advance(Frame& frame, Registers* caller, Stop* stop, uint64_t* signal_context) {
   const uint64_t context = *signal_context;
   frame.java = Java::no;
   frame.kind = context ? CellKind::interrupted : CellKind::frame;
@@ -161,6 +161,14 @@ bool Memoized::advance_by_frame_pointer(Frame& frame, Registers* caller, Stop* s
 HEAPSPY_HOT int Memoized::first_changed(int top, int last) {
   int i = top;
   const int until = last > 1 ? last : 1;
+  if (__builtin_expect(!special_, 1)) {
+    const Frame* frame = kept_ + top;
+    for (const Frame* const end = kept_ + until; frame >= end; frame--) {
+      const Frame& caller = frame[-1];
+      if (HEAPSPY_UNLIKELY((word_at(caller.sp - 8) ^ caller.pc) | (*frame->bp_slot ^ caller.bp))) break;
+    }
+    i = static_cast<int>(frame - kept_);
+  }
   for (; i >= until; i--) {
     const Frame& frame = kept_[i];
     Frame& caller = kept_[i - 1];
@@ -288,7 +296,12 @@ uint32_t Memoized::capture_by_libunwind(Registers caller) {
 // Puts the fresh frames on top of the `top` kept ones, and gives the cell of the innermost.
 HEAPSPY_HOT uint32_t Memoized::keep(int top, int fresh) {
   if (HEAPSPY_UNLIKELY(top + fresh > static_cast<int>(capacity_))) top = drop_outermost(top, fresh);
-  for (int i = fresh; i-- > 0;) copy(kept_[top + fresh - 1 - i], fresh_[i]);
+  bool special = special_ && top;
+  for (int i = fresh; i-- > 0;) {
+    copy(kept_[top + fresh - 1 - i], fresh_[i]);
+    special |= fresh_[i].java != Java::no || fresh_[i].cfa_slot;
+  }
+  special_ = special;
   count_ = top + fresh;
   const int base = __builtin_expect(static_cast<uint32_t>(count_) > depth_, 0) ? outermost_to_name() : 0;
   int from = base;

@@ -20,7 +20,7 @@ struct Registers {
   uint64_t pc, sp, bp;
 };
 
-class Memoized {
+class alignas(64) Memoized {
  public:
   // Bytes of one that keeps `depth` frames.
   static uint64_t bytes_for(uint32_t depth) { return sizeof(Memoized) + 2ull * capacity_for(depth) * sizeof(Frame); }
@@ -39,7 +39,7 @@ class Memoized {
  private:
   // How a frame of HotSpot's code is laid out; `mortal`: and its method's class may be unloaded.
   enum class Java : uint8_t { no, compiled, interpreted, interpreted_mortal };
-  struct Frame {
+  struct alignas(64) Frame {
     uint64_t pc, sp, bp;
     // Where the caller's rbp is; &bp where it is the same. Java: where the Method* is.
     const uint64_t* bp_slot;
@@ -87,6 +87,7 @@ class Memoized {
   uint32_t capacity_;
   int count_;             // frames kept
   int base_;              // first frame that the cells spell; frames before it are beyond the depth
+  bool special_;          // some kept frame is Java's, or has a cfa_slot: first_changed must look at more than two words each
   bool whole_;            // the first frame is the outermost
   bool root_may_change_;  // … because of what is in memory
   Stop stop_;
