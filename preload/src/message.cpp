@@ -101,8 +101,10 @@ void no_java_frames(const char* missing) {
 }
 
 void cannot_create_trace(const char* path, long error) {
-  if (errors())
-    (Line() << "cannot create " << path << ": ").error(error) << ". Not recording; set HEAPSPY_OUT to a writable folder.";
+  const char* what_to_do =
+      error == -17 /* EEXIST */ ? "put %p into HEAPSPY_OUT, or let it be a folder, and each process has its own."
+                                : "set HEAPSPY_OUT to a writable folder.";
+  if (errors()) (Line() << "cannot create " << path << ": ").error(error) << ". Not recording; " << what_to_do;
 }
 void cannot_map_trace(const char* path, long error) {
   if (errors())

@@ -349,8 +349,10 @@ TEST(Surroundings, AFileThatIsThereIsNotTouched) {
                  .environment = {{"HEAPSPY_OUT", "@/mine.hspy"}},
                  .in_folder = [] { std::ofstream("mine.hspy") << "mine"; }});
   EXPECT_EQ(run.finish().out, "hello\n");
-  EXPECT_EQ(run.finish().err, "heapspy: cannot create " + run.file("mine.hspy") +
-                                  ": exists already. Not recording; set HEAPSPY_OUT to a writable folder.\n");
+  EXPECT_EQ(run.finish().err,
+            "heapspy: cannot create " + run.file("mine.hspy") +
+                ": exists already. Not recording; put %p into HEAPSPY_OUT, or let it be a folder, and each process "
+                "has its own.\n");
   EXPECT_EQ(content_of(run.file("mine.hspy")), "mine");
 }
 
