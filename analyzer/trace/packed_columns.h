@@ -113,11 +113,14 @@ struct StackMemory {
   }
 };
 
-// Whether a record of kind `stack` is as every recorder writes it.
-inline bool is_plain_stack(std::uint64_t word) {
-  return (word & 0xFFFF) == format::encode_first(Kind::stack, 1, 0) && word >> format::kPayloadShift <= ~std::uint32_t{0};
-}
+// The lowest bytes of records that name a call stack.
 inline constexpr std::uint64_t kStackHead = static_cast<std::uint64_t>(Kind::stack) << format::kKindShift;
+inline constexpr std::uint64_t kNextStackHead = static_cast<std::uint64_t>(Kind::next_stack) << format::kKindShift;
+inline bool names_stack(std::uint64_t head) { return head == kStackHead || head == kNextStackHead; }
+// Whether one is as every recorder writes it.
+inline bool is_plain_stack(std::uint64_t word) {
+  return (word >> format::kWordsShift & 0xFF) == 1 && word >> format::kPayloadShift <= ~std::uint32_t{0};
+}
 
 // Differences within `others`.
 struct Alike {

@@ -71,7 +71,7 @@ bool ThreadCursor::refill() {
     gap_ = told;
     carry_.clear();
     reallocs_.clear();  // their ends are lost
-    site_ = SiteId::none;
+    stacks_said_.lose();
     if (piece.first_tick <= settings_.latest) stamp_ = std::max(stamp_, piece.first_tick);
   } else if (next_piece_ == 1 && piece.first_tick <= settings_.latest) {
     stamp_ = piece.first_tick;
@@ -81,7 +81,7 @@ bool ThreadCursor::refill() {
   if (words_.size() < piece.words) {  // damaged
     carry_.clear();
     reallocs_.clear();
-    site_ = SiteId::none;
+    stacks_said_.lose();
   }
   words_at_ = piece.stream_at - carry_.size();
   if (!carry_.empty()) words_.insert(words_.begin(), carry_.begin(), carry_.end());
@@ -146,7 +146,7 @@ inline void ThreadCursor::decode_short(Batch& batch, std::uint64_t word) {
     default:
       event.act = Act::allocate;
       event.detail = static_cast<std::uint8_t>(kOrigins[word & 7]);
-      event.site = site_;
+      event.site = next_site();
   }
   event.counts = true;
   batch.events.push_back(event);
@@ -224,7 +224,7 @@ void ThreadCursor::fill(Batch& batch) {
     if (wanted > words_.size() - word_ && next_piece_ < stream_.pieces.size() && !stream_.pieces[next_piece_].gap)
       refill();
     else
-      word_++, site_ = SiteId::none;  // it may have been where what follows comes from
+      word_++, stacks_said_.lose();  // it may have been where what follows comes from
   }
 }
 
@@ -281,13 +281,19 @@ Event* ThreadCursor::realloc_begin_of(const OpenRealloc& open) {
   return nullptr;
 }
 
+SiteId ThreadCursor::next_site() {
+  const std::uint32_t cell = stacks_said_.next();
+  if (cell != cell_of_site_) site_ = reader_.stacks().site(cell_of_site_ = cell);
+  return site_;
+}
+
 // Joins a realloc's end to the begin that is open: the innermost, should a signal handler have come in between.
 void ThreadCursor::end_realloc(Batch& batch, std::uint64_t address, std::uint64_t size, Act how) {
   Event end;
   end.address = address;
   end.size = size;
   end.counts = true;
-  end.site = site_;
+  if (how == Act::move_in) end.site = next_site();
   if (reallocs_.empty()) {
     // Its begin is lost: all that is known is that a block lives there now.
     end.act = how == Act::move_in ? Act::move_late : how == Act::failed ? Act::failed : Act::nothing;
@@ -314,7 +320,7 @@ void ThreadCursor::end_realloc(Batch& batch, std::uint64_t address, std::uint64_
       if (begin && open.address == address) {
         begin->act = Act::resize;
         begin->size = size;
-        begin->site = site_;
+        begin->site = end.site;
         end.act = Act::nothing;
       } else if (begin) {
         begin->act = Act::move_out;
@@ -338,7 +344,7 @@ void ThreadCursor::decode_long(Batch& batch, const std::uint64_t* from, std::siz
     if (!event.address) return;  // NULL is never a block
     event.act = Act::allocate;
     event.detail = static_cast<std::uint8_t>(origin);
-    event.site = site_;
+    event.site = next_site();
     event.counts = true;
     batch.events.push_back(event);
   };
@@ -385,7 +391,8 @@ void ThreadCursor::decode_long(Batch& batch, const std::uint64_t* from, std::siz
     case Kind::realloc_freed: return end_realloc(batch, 0, 0, Act::realloc_free);
     case Kind::thread_start: return with_text(Act::thread_start);
     case Kind::thread_name: return with_text(Act::thread_name);
-    case Kind::stack: site_ = reader_.stacks().site(record.payload); return;
+    case Kind::stack: return stacks_said_.is(record.payload);
+    case Kind::next_stack: return stacks_said_.is_next(record.payload);
     case Kind::thread_end:
       event.act = Act::thread_end;
       batch.events.push_back(event);

@@ -9,6 +9,7 @@
 
 #include "analyzer/trace/event.h"
 #include "analyzer/trace/reader.h"
+#include "analyzer/trace/stacks_said.h"
 
 namespace heapspy::trace {
 
@@ -125,6 +126,7 @@ class ThreadCursor {
   void decode_short(Batch&, std::uint64_t word);
   void decode_long(Batch&, const std::uint64_t* from, std::size_t available, std::uint32_t& words);
   void begin_realloc(Batch&, std::uint64_t address);
+  SiteId next_site();  // of the next allocation or end of a realloc; once for each
   void end_realloc(Batch&, std::uint64_t address, std::uint64_t size, Act how);
   Event* realloc_begin_of(const OpenRealloc&);
   void set_window(Batch&, Closing, Tick closing);
@@ -155,7 +157,9 @@ class ThreadCursor {
   Tick stamp_ = 0;  // the latest
   Tick pace_ = 0;   // smoothed step
   std::uint64_t batches_ = 0;
-  SiteId site_ = SiteId::none;  // where the thread's next allocations come from
+  StacksSaid stacks_said_;  // where the thread's next allocations come from
+  std::uint32_t cell_of_site_ = 0;
+  SiteId site_ = SiteId::none;  // of that cell
   std::vector<OpenRealloc> reallocs_;
   std::deque<std::string> texts_;
 };

@@ -76,8 +76,9 @@ struct WordPacker::State {
     memory.note_release(address);
   }
 
-  void put_stack(std::uint32_t stack) {
-    put(Column::operations, kStackHead);
+  void put_stack(std::uint64_t word) {
+    const auto stack = static_cast<std::uint32_t>(word >> format::kPayloadShift);
+    put(Column::operations, word & 0xFF);
     const unsigned place = StackMemory::place_of(stack);
     if (stacks.predicted() == stack) {
       put(Column::stacks, StackMemory::kPredicted);
@@ -114,9 +115,9 @@ struct WordPacker::State {
         put_number(Column::ticks, zigzag(now - tick));
         tick = now;
         continue;
-      } else if ((word & 0xFF) == kStackHead) {
+      } else if (names_stack(word & 0xFF)) {
         if (is_plain_stack(word)) {
-          put_stack(static_cast<std::uint32_t>(word >> format::kPayloadShift));
+          put_stack(word);
           continue;
         }
       } else if (const std::uint32_t length = format::record_words(word)) {

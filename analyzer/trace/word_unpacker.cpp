@@ -128,7 +128,7 @@ struct WordUnpacker::State {
       } else if (format::is_stamp(head)) {
         tick += unzigzag(ticks.next());
         to[i++] = (tick << format::kTickShift | head) & ~format::kLapBit;
-      } else if (head == kStackHead) {
+      } else if (names_stack(head)) {
         const unsigned how = byte(Column::stacks);
         std::uint32_t stack;
         if (how == StackMemory::kPredicted) {
@@ -140,7 +140,7 @@ struct WordUnpacker::State {
           stack = stacks.places[how];
         }
         stacks.note(stack);
-        to[i++] = format::encode_first(Kind::stack, 1, stack);
+        to[i++] = format::encode_first(static_cast<Kind>(head >> format::kKindShift), 1, stack);
       } else if (head == 0) {
         to[i++] = others.next() & ~format::kLapBit;
       } else {

@@ -101,7 +101,7 @@ uint64_t stamp(ThreadState& thread) {
   // Where events are sparse and nothing tells of interruptions, each gets its time.
   if (!thread.rseq_trusted && now - thread.last_tick > 20000) spacing = 1;
   thread.last_tick = now;
-  if (!thread.captures) thread.said_stack = kNoStackSaid;
+  thread.stacks_forgotten = true;
   uint64_t* at = claim(thread, 1);
   put(thread, at, encode_stamp(interrupted ? Kind::stamp_off_cpu : Kind::stamp, now));
   uint64_t* const lap_limit = lap_end(thread) - kSpareWords;

@@ -8,21 +8,31 @@ using namespace format;
 
 namespace {
 
-HEAPSPY_HOT uint64_t stack_word(uint32_t stack) { return encode_first(Kind::stack, 1, stack); }
+uint64_t stack_word(uint32_t stack) { return encode_first(Kind::stack, 1, stack); }
 
-// Before the claim: a handler that comes between the two says it again after its own.
-HEAPSPY_HOT bool must_say(ThreadState& thread, const unwind::Capture& capture) {
-  if (thread.said_stack == capture.stack()) return false;
-  if (!capture.nested()) *const_cast<volatile uint32_t*>(&thread.said_stack) = capture.stack();
-  return true;
+// What the stream must say before an allocation; 0: nothing, it comes from where it is expected to. Before the words are
+// claimed: a handler that comes between the two says again what it finds in last_stack, which is therefore the first to be
+// written.
+HEAPSPY_HOT uint64_t word_before(ThreadState& thread, uint32_t stack) {
+  const uint32_t last = thread.last_stack;
+  *const_cast<volatile uint32_t*>(&thread.last_stack) = stack;
+  auto& forgotten = *const_cast<volatile bool*>(&thread.stacks_forgotten);
+  if (forgotten) {
+    forgotten = false;
+    thread.followed.forget();
+    return stack_word(stack);
+  }
+  if (thread.followed.after(last) == stack) return 0;
+  thread.followed.note(last, stack);
+  return encode_first(Kind::next_stack, 1, stack);
 }
 
 HEAPSPY_COLD void write_nested(ThreadState& thread, const unwind::Capture& capture, const uint64_t* words, uint32_t count) {
-  const uint32_t before = thread.said_stack == kNoStackSaid ? 0 : thread.said_stack;
   uint64_t* at = claim(thread, count + 2);
   put(thread, at, stack_word(capture.stack()));
   for (uint32_t i = 0; i < count; i++) put(thread, at + 1 + i, words[i] & ~kLapBit);
-  put(thread, at + 1 + count, stack_word(before));
+  put(thread, at + 1 + count, stack_word(thread.last_stack));
+  thread.stacks_forgotten = true;
 }
 
 HEAPSPY_COLD void write_words_with_stack(const uint64_t* words, uint32_t count, unwind::Registers caller) {
@@ -34,10 +44,10 @@ HEAPSPY_COLD void write_words_with_stack(const uint64_t* words, uint32_t count, 
   if (capture.nested()) {
     write_nested(*thread, capture, words, count);
   } else {
-    const uint32_t said = must_say(*thread, capture);
-    uint64_t* at = claim(*thread, said + count);
-    if (said) put(*thread, at, stack_word(capture.stack()));
-    for (uint32_t i = 0; i < count; i++) put(*thread, at + said + i, words[i] & ~kLapBit);
+    const uint64_t before = word_before(*thread, capture.stack());
+    uint64_t* at = claim(*thread, count + (before != 0));
+    if (before) put(*thread, at++, before);
+    for (uint32_t i = 0; i < count; i++) put(*thread, at + i, words[i] & ~kLapBit);
   }
   count_record(*thread, words);
 }
@@ -56,9 +66,9 @@ void* write_short_with_stack(uint64_t word, void* block, uint64_t pc, uint64_t s
   if (HEAPSPY_UNLIKELY(!has_words(thread))) return block;
   if (HEAPSPY_UNLIKELY(capture.nested())) {
     write_nested(thread, capture, &word, 1);
-  } else if (must_say(thread, capture)) {
+  } else if (const uint64_t before = word_before(thread, capture.stack())) {
     uint64_t* at = claim(thread, 2);
-    put(thread, at, stack_word(capture.stack()));
+    put(thread, at, before);
     put(thread, at + 1, word);
   } else {
     put(thread, claim(thread, 1), word);

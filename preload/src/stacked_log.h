@@ -1,5 +1,5 @@
 // The log of the modes full and ring with call stacks: as EventLog, but before an allocation it says whence it came, where that
-// is not what the thread's stream has said last (FORMAT.md, kind 22).
+// is not where it is expected to come from (FORMAT.md, kinds 22 and 23).
 #pragma once
 #include "event_writer.h"
 #include "unwind/memoized.h"

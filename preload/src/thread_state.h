@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "heapspy/format/followed_stacks.h"
 #include "heapspy/format/layout.h"
 
 namespace heapspy {
@@ -18,8 +19,6 @@ inline constexpr uint64_t kSmallRingWords = 2048;
 // At the end of a lap so many words at least are left for what the cold path itself writes, and for signal handlers that
 // come between the look at the limit and the store.
 inline constexpr uint64_t kSpareWords = 128;
-// The stack is to be said again: after every stamp, so that a piece of a stream is soon understood by itself.
-inline constexpr uint32_t kNoStackSaid = 0xffffffff;
 
 // A staging ring as the process sees it. Lives in the wipe-on-fork memory of the process, for ever reused.
 struct Slot {
@@ -62,8 +61,11 @@ struct alignas(64) ThreadState {
   unwind::Memoized* nested_unwinder;  // … of signal handlers that interrupt a capture
   uint64_t capture_sp;                // of the hook that captures now
   uint32_t captures;                  // hooks that do, one interrupting the other
-  uint32_t said_stack;                // what the stream says of the next allocation, or kNoStackSaid
-  uint64_t lap_position;              // of the ring's first word in this lap
+  uint32_t last_stack;                // of the allocation before
+  // The next allocation's is to be said whatever it is: after every stamp, so that a piece of a stream is soon understood by
+  // itself.
+  bool stacks_forgotten;
+  uint64_t lap_position;  // of the ring's first word in this lap
   uint64_t last_tick;
   uint64_t stream_delta;     // position minus place in the thread's stream
   uint64_t extra_words;      // of the stream, that began no record
@@ -74,6 +76,7 @@ struct alignas(64) ThreadState {
   bool is_main;
   uint64_t random;  // mode sample
   char name[16];
+  format::FollowedStacks followed;
 
   uint64_t position() const { return lap_position + static_cast<uint64_t>(next - slot->words); }
   // Words of the thread's stream so far.

@@ -50,7 +50,7 @@ TEST(BuildReport, CountsWhatTheTraceHolds) {
   const test::TemporaryFile file(two_threads().bytes());
   const Report report = build_report(file.path());
   EXPECT_EQ(report.trace.path, file.path());
-  EXPECT_EQ(report.trace.format_version, 1u);
+  EXPECT_EQ(report.trace.format_version, format::kVersion);
   EXPECT_EQ(report.trace.mode, "full");
   EXPECT_EQ(report.trace.clock, "stamp");
   EXPECT_EQ(report.trace.lost_events, 0u);

@@ -117,7 +117,7 @@ TEST(Reader, SaysWhichVersionsItReadsWhenATraceIsNewer) {
   trace.header().version = format::kVersion + 6;
   const TemporaryFile file(trace.bytes());
   EXPECT_EQ(why_unreadable(file.path()),
-            file.path() + ": format version 7; this heapspy reads versions up to 1: use a newer heapspy");
+            file.path() + ": format version 8; this heapspy reads versions up to 2: use a newer heapspy");
 }
 
 TEST(Reader, DoesNotWaitForTheWriterOfAPipe) {

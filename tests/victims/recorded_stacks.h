@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "heapspy/format/decode.h"
+#include "heapspy/format/followed_stacks.h"
 #include "heapspy/format/layout.h"
 
 namespace recorded {
@@ -78,6 +79,8 @@ class Trace {
     const uint64_t* ring;
     uint64_t ring_words, delta, at;
     uint32_t said;
+    bool next_is_said;
+    FollowedStacks followed;
   };
   static Reader& reader() {
     static thread_local Reader mine;
@@ -100,11 +103,21 @@ class Trace {
         const uint32_t count = record_words(first);
         for (uint32_t i = 0; i < count && i < 40; i++) words[i] = word(r, r.at + i);
         const Record record = decode(words, count < 40 ? count : 40);
-        if (record.kind == Kind::stack && record.operation == Operation::escape) r.said = static_cast<uint32_t>(record.payload);
+        if (record.operation == Operation::escape && record.kind == Kind::stack) {
+          r.followed.forget();
+          r.said = static_cast<uint32_t>(record.payload);
+          r.next_is_said = false;
+        } else if (record.operation == Operation::escape && record.kind == Kind::next_stack) {
+          r.followed.note(r.said, static_cast<uint32_t>(record.payload));
+          r.said = static_cast<uint32_t>(record.payload);
+          r.next_is_said = true;
+        }
         const bool allocation = record.operation == Operation::malloc || record.operation == Operation::calloc ||
                                 record.operation == Operation::operator_new || record.operation == Operation::realloc_end ||
                                 record.operation == Operation::realloc_new || record.kind == Kind::allocation ||
                                 record.kind == Kind::realloc_end;
+        if (allocation && !r.next_is_said) r.said = r.followed.after(r.said);
+        if (allocation) r.next_is_said = false;
         if (allocation && record.address == block) found = true, *cell = r.said;
         r.at += count ? count : 1;
         if (r.ring_words < 16384 && r.at >= r.ring_words) break;
@@ -135,7 +148,9 @@ class Trace {
                 staging->ring_bytes / 8,
                 delta,
                 slots[s].appended,
-                0};
+                0,
+                false,
+                {}};
           return true;
         }
     }

@@ -11,7 +11,7 @@
 namespace heapspy::format {
 
 inline constexpr char kMagic[8] = {'h', 'e', 'a', 'p', 's', 'p', 'y', '\n'};
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::uint32_t kPageBytes = 4096;     // unit of the header and of staging segments, not the machine's
 inline constexpr std::uint32_t kChunkAlignment = 64;  // every chunk starts at a multiple of this
 

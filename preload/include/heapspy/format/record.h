@@ -49,8 +49,10 @@ enum class Kind : std::uint8_t {
   paused = 19,   // 1 word: the program stopped recording (heapspy_stop); what follows until `resumed` is not in the trace
   resumed = 20,  // 1 word
   padding = 21,  // the rest of a lap of the ring: says nothing
-  stack = 22,    // 1 word: payload = number of a StackCell (layout.h). Allocations and realloc_ends that follow in the stream
-                 // came from there, up to the next of its kind. 0, and before the first: not known
+  stack = 22,  // 1 word: payload = number of a StackCell (layout.h). The next allocation or realloc_end of the stream came from
+               // there, and so did those after it; nothing is known any more of what follows what (followed_stacks.h). 0, and
+               // before the first: not known
+  next_stack = 23,  // 1 word: likewise, but from now on this stack follows the one of the allocation before
 };
 
 // Which entry point gave the block.
