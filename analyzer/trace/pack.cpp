@@ -19,6 +19,8 @@
 #include "analyzer/trace/packed_stacks.h"
 #include "analyzer/trace/packed_words.h"
 #include "analyzer/trace/reader.h"
+#include "analyzer/trace/record_walk.h"
+#include "analyzer/trace/replacement_file.h"
 #include "analyzer/trace/stack_table.h"
 #include "analyzer/trace/trace_file.h"
 #include "heapspy/format/decode.h"
@@ -37,69 +39,6 @@ constexpr std::size_t kWorthPacking = 64;
 constexpr std::uint32_t kEmptyRingBytes = format::kChunkAlignment;
 constexpr std::size_t kCopyBytes = 1 << 20;
 
-// A new file beside the one whose name it is to take. Goes away with this object unless it took the name.
-class NewFile {
- public:
-  explicit NewFile(const std::string& target) : target_(target), path_(target + fmt::format(".{}.packing", ::getpid())) {
-    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (descriptor_ < 0) fail("cannot be made", errno);
-    made_ = true;
-    buffer_.reserve(kCopyBytes);
-  }
-  ~NewFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    if (made_) ::unlink(path_.c_str());
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::uint64_t size() const { return at_ + buffer_.size(); }
-
-  void write(const void* from, std::size_t bytes) {
-    if (buffer_.size() + bytes > kCopyBytes) flush();
-    if (bytes >= kCopyBytes) return write_at(from, bytes, at_), void(at_ += bytes);
-    buffer_.append(static_cast<const char*>(from), bytes);
-  }
-  void pad(std::uint64_t alignment) { buffer_.resize(buffer_.size() + (format::align_up(size(), alignment) - size())); }
-  void patch(const void* from, std::size_t bytes, std::uint64_t at) { write_at(from, bytes, at); }
-  void flush() {
-    write_at(buffer_.data(), buffer_.size(), at_);
-    at_ += buffer_.size();
-    buffer_.clear();
-  }
-  // With the owner and the time of the trace it stands for.
-  void take_name(const struct stat& like, bool to_disk) {
-    if (::fchown(descriptor_, like.st_uid, like.st_gid) != 0 && errno != EPERM) fail("cannot be given its owner", errno);
-    const timespec times[2] = {like.st_atim, like.st_mtim};
-    ::futimens(descriptor_, times);
-    if (to_disk && ::fsync(descriptor_) != 0) fail("cannot be written", errno);
-    if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be written", errno);
-    if (::rename(path_.c_str(), target_.c_str()) != 0) fail("cannot take its name", errno);
-    made_ = false;
-  }
-
- private:
-  [[noreturn]] void fail(const char* what, int error) {
-    throw NotPacked(NotPacked::Why::unwritable,
-                    fmt::format("{} {}: {}; the trace is as it was", path_, what, std::strerror(error)));
-  }
-  void write_at(const void* from, std::size_t bytes, std::uint64_t at) {
-    for (std::size_t done = 0; done < bytes;) {
-      const ssize_t wrote =
-          ::pwrite(descriptor_, static_cast<const char*>(from) + done, bytes - done, static_cast<off_t>(at + done));
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote <= 0) fail("cannot be written", wrote < 0 ? errno : ENOSPC);
-      done += static_cast<std::size_t>(wrote);
-    }
-  }
-
-  std::string target_, path_, buffer_;
-  int descriptor_ = -1;
-  bool made_ = false;
-  std::uint64_t at_ = 0;
-};
-
 // What a thread's words are, whatever the chunks they come in.
 struct Sum {
   std::uint64_t words = 0, value = 0;
@@ -108,46 +47,6 @@ struct Sum {
     for (const std::uint64_t word : more) value = (value ^ word ^ value >> 29) * 0x9E3779B97F4A7C15ull;
   }
   bool operator==(const Sum&) const = default;
-};
-
-// Goes over a stream record by record, whatever the pieces it comes in.
-class RecordWalk {
- public:
-  std::uint64_t events = 0;  // calls
-  std::uint64_t holes = 0;   // words that no record owns: claimed and never written
-
-  void jump() { rest_ = 0; }  // over a gap
-  void add(std::span<const std::uint64_t> words) {
-    std::size_t i = std::min<std::size_t>(rest_, words.size());
-    rest_ -= i;
-    while (i < words.size()) {
-      const std::uint64_t word = words[i];
-      std::uint32_t length = 1;
-      if (const auto operation = static_cast<format::Operation>(word & 7); operation != format::Operation::escape) {
-        events += operation != format::Operation::realloc_begin;
-      } else {
-        events += is_call(static_cast<format::Kind>(word >> format::kKindShift & 31));
-        holes += word == 0;
-        length = std::max(format::record_words(word), 1u);
-      }
-      i += length;
-    }
-    rest_ = i - words.size();
-  }
-
- private:
-  static bool is_call(format::Kind kind) {
-    switch (kind) {
-      case format::Kind::allocation:
-      case format::Kind::release:
-      case format::Kind::realloc_end:
-      case format::Kind::failed:
-      case format::Kind::realloc_failed:
-      case format::Kind::realloc_freed: return true;
-      default: return false;
-    }
-  }
-  std::size_t rest_ = 0;  // words of a record whose first ones have been seen
 };
 
 class Rewriting {
@@ -411,7 +310,7 @@ class Rewriting {
   std::string from_;
   TraceFile file_;
   Reader reader_;
-  NewFile out_;
+  ReplacementFile out_;
   WordPacker packer_;
   std::vector<Sum> sums_;
   std::uint64_t events_ = 0;
