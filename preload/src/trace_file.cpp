@@ -147,7 +147,25 @@ long TraceFile::reopen() {
   return error ? error : -116 /* ESTALE: another file has the name now */;
 }
 
+// One gap is remembered, the largest: another that comes while it is there stays empty.
+void TraceFile::keep_gap(uint64_t from, uint64_t to) {
+  const uint64_t fresh = from / kChunkAlignment | to / kChunkAlignment << 32, known = gap_.load(std::memory_order_relaxed);
+  if (to / kChunkAlignment >> 32 == 0 && to - from > ((known >> 32) - static_cast<uint32_t>(known)) * kChunkAlignment)
+    gap_.store(fresh, std::memory_order_relaxed);
+}
+
+bool TraceFile::take_of_gap(uint64_t bytes, uint64_t* at) {
+  const uint64_t wanted = bytes / kChunkAlignment;
+  for (uint64_t seen = gap_.load(std::memory_order_relaxed);;) {
+    const uint64_t from = static_cast<uint32_t>(seen), to = seen >> 32;
+    if (to - from < wanted) return false;
+    *at = from * kChunkAlignment;
+    if (gap_.compare_exchange_weak(seen, (from + wanted) | to << 32, std::memory_order_relaxed)) return true;
+  }
+}
+
 bool TraceFile::reserve(uint64_t bytes, uint64_t alignment, uint64_t* at) {
+  if (alignment == kChunkAlignment && take_of_gap(bytes, at)) return true;
   std::atomic_ref<uint64_t> end(header_->append_at);
   uint64_t seen = end.load(std::memory_order_relaxed);
   do {
@@ -155,6 +173,7 @@ bool TraceFile::reserve(uint64_t bytes, uint64_t alignment, uint64_t* at) {
     if (*at + bytes > header_->max_bytes) return failed(Stop::max_size, 0), false;
     if (*at + bytes > mapped_bytes_ && *at + bytes > os::file_size_limit()) return failed(Stop::file_limit, -27), false;
   } while (!end.compare_exchange_weak(seen, *at + bytes, std::memory_order_relaxed));
+  if (*at > seen) keep_gap(seen, *at);
   return true;
 }
 

@@ -56,6 +56,8 @@ class TraceFile {
   bool begin_in(int fd, uint64_t first_segment_bytes);
   long reopen();
   bool reserve(uint64_t bytes, uint64_t alignment, uint64_t* at);
+  void keep_gap(uint64_t from, uint64_t to);
+  bool take_of_gap(uint64_t bytes, uint64_t* at);
   void failed(format::Stop stop, long error);
   void write_mapped(uint64_t at, const format::ChunkHeader& header, Part payload, Part more);
 
@@ -63,6 +65,9 @@ class TraceFile {
   format::FileHeader* header_ = nullptr;
   uint64_t device_ = 0;
   uint64_t inode_ = 0;
+  // What a chunk's alignment left unused before it, for chunks that need none: bits 0 to 31 from, 32 to 63 to, both in
+  // kChunkAlignment.
+  std::atomic<uint64_t> gap_ = 0;
   char path_[kMaxPath] = {};  // last: of its page a start touches the beginning
 };
 
