@@ -9,7 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/report/build.h"
+#include "analyzer/trace/chunk_scan.h"
 #include "analyzer/trace/reader.h"
+#include "analyzer/trace/trace_file.h"
 #include "tests/process/recording.h"
 
 namespace heapspy::test {
@@ -57,6 +59,21 @@ TEST(Snapshots, APeakIsSeenWithin5PerCent) {
   EXPECT_EQ(sum(report.rss_at_end), *report.rss_at_end.total_bytes);
   EXPECT_LT(*report.rss_at_end.total_bytes, *report.rss.total_bytes / 2);
   EXPECT_EQ(report.totals.peak_live_bytes.value() / 1'000'000, 200u);
+}
+
+// Full chunks are aligned to their size, and a snapshot between two of them must not leave the rest of it empty.
+TEST(Snapshots, LieWhereTheAlignmentOfFullChunksLeavesRoom) {
+  Recording run({.command = {victim("grows_by_events")}, .environment = {{"HEAPSPY_STACKS", "none"}}});
+  EXPECT_EQ(run.finish().exit_status, 0);
+  EXPECT_GE(trace::Reader(run.trace()).snapshots(), 10u);
+  std::uint64_t end = sizeof(format::FileHeader), unused = 0;
+  const trace::TraceFile file(run.trace());
+  for (const trace::FoundChunk& chunk : trace::scan_chunks(file, end, ~0ull).chunks) {
+    const std::uint64_t begin = chunk.payload_at - sizeof(format::ChunkHeader);
+    unused += begin - end;
+    end = format::align_up(chunk.payload_at + chunk.payload_bytes, format::kChunkAlignment);
+  }
+  EXPECT_LT(unused, 2u * 65536);
 }
 
 TEST(Snapshots, OfTheRecorderItselfStayUnder32MiB) {
