@@ -34,6 +34,7 @@ bool read_common(const UnwindData& data, const uint8_t* at, CommonEntry* common)
     bytes.skip(1);
   else
     bytes.unsigned_leb();
+  if (bytes.bad) return false;  // the augmentation may not end
   common->augmented = *augmentation == 'z';
   if (!common->augmented && *augmentation) return false;
   if (common->augmented) {
@@ -108,7 +109,7 @@ class Interpreter {
     location_ += by * common_.code_factor;
     return location_ > pc_;
   }
-  int64_t scaled(uint64_t offset) const { return static_cast<int64_t>(offset) * common_.data_factor; }
+  int64_t scaled(uint64_t offset) const { return static_cast<int64_t>(offset * static_cast<uint64_t>(common_.data_factor)); }
   void set(uint64_t reg, Row::Where where, int64_t offset) {
     if (reg != kRbp && reg != kReturnAddress) return;
     if (offset != static_cast<int32_t>(offset)) row.offset_too_large = true;
@@ -182,15 +183,15 @@ class Interpreter {
       }
       case 0x11: {  // offset_extended_sf
         const uint64_t reg = bytes.unsigned_leb();
-        set(reg, Row::at_cfa, bytes.signed_leb() * common_.data_factor);
+        set(reg, Row::at_cfa, scaled(static_cast<uint64_t>(bytes.signed_leb())));
         return true;
       }
       case 0x12: {  // def_cfa_sf
         const uint64_t reg = bytes.unsigned_leb();
-        set_cfa(reg, bytes.signed_leb() * common_.data_factor);
+        set_cfa(reg, scaled(static_cast<uint64_t>(bytes.signed_leb())));
         return true;
       }
-      case 0x13: row.cfa_offset = bytes.signed_leb() * common_.data_factor; return true;
+      case 0x13: row.cfa_offset = scaled(static_cast<uint64_t>(bytes.signed_leb())); return true;
       case 0x14:
       case 0x15: {  // val_offset
         const uint64_t reg = bytes.unsigned_leb();
@@ -228,6 +229,9 @@ bool cfa_of_expression(Bytes bytes, uint64_t pc, Rule* rule) {
   Value stack[6];
   unsigned depth = 0;
   const auto push = [&](Value value) { return depth < 6 ? (stack[depth++] = value, true) : false; };
+  const auto sum = [](int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  };
   const auto constant = [&](int64_t value) { return push({Value::constant, 0, value, 0}); };
   while (bytes.more()) {
     const auto op = bytes.take<uint8_t>();
@@ -236,7 +240,7 @@ bool cfa_of_expression(Bytes bytes, uint64_t pc, Rule* rule) {
       good = constant(op - 0x30);
     } else if (op >= 0x70 && op <= 0x8f) {  // breg0 … breg31
       const int64_t offset = bytes.signed_leb();
-      good = op == 0x70 + kReturnAddress ? constant(static_cast<int64_t>(pc) + offset)
+      good = op == 0x70 + kReturnAddress ? constant(sum(static_cast<int64_t>(pc), offset))
                                          : push({Value::address, op - 0x70u, offset, 0});
     } else if (op == 0x08 || op == 0x09) {  // const1u, const1s
       const auto byte = bytes.take<uint8_t>();
@@ -247,16 +251,22 @@ bool cfa_of_expression(Bytes bytes, uint64_t pc, Rule* rule) {
     } else if (op == 0x23) {  // plus_uconst
       const auto more = static_cast<int64_t>(bytes.unsigned_leb());
       good = depth > 0;
-      if (good) (stack[depth - 1].kind == Value::loaded ? stack[depth - 1].added : stack[depth - 1].offset) += more;
+      if (good) {
+        int64_t& to = stack[depth - 1].kind == Value::loaded ? stack[depth - 1].added : stack[depth - 1].offset;
+        to = sum(to, more);
+      }
     } else if (op == 0x1a || op == 0x1c || op == 0x22 || op == 0x24 || op == 0x2a) {  // and, minus, plus, shl, ge
       if (depth < 2 || stack[depth - 1].kind != Value::constant) return false;
       const int64_t right = stack[--depth].offset;
       Value& left = stack[depth - 1];
       if (op == 0x22 || op == 0x1c) {
-        (left.kind == Value::loaded ? left.added : left.offset) += op == 0x22 ? right : -right;
+        int64_t& to = left.kind == Value::loaded ? left.added : left.offset;
+        to = op == 0x22 ? sum(to, right) : static_cast<int64_t>(static_cast<uint64_t>(to) - static_cast<uint64_t>(right));
       } else {
-        if (left.kind != Value::constant || right > 63) return false;
-        left.offset = op == 0x1a ? (left.offset & right) : op == 0x24 ? left.offset << right : left.offset >= right;
+        if (left.kind != Value::constant || right > 63 || (op == 0x24 && right < 0)) return false;
+        left.offset = op == 0x1a   ? (left.offset & right)
+                      : op == 0x24 ? static_cast<int64_t>(static_cast<uint64_t>(left.offset) << right)
+                                   : left.offset >= right;
       }
     } else {
       return false;
