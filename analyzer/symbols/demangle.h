@@ -4,8 +4,7 @@
 
 namespace heapspy::symbols {
 
-// C++ (Itanium ABI) and Rust's older scheme, whose hash is left out. Whatever else comes back as it was, Rust's newer names
-// (_R…) among them.
+// C++ (Itanium ABI) and both schemes of Rust, without hashes. Whatever else comes back as it was.
 std::string demangle(const char* name);
 
 }  // namespace heapspy::symbols

@@ -20,8 +20,14 @@ TEST(Demangle, ReadsOlderNamesOfRustAndLeavesTheirHashOut) {
             "core::ops::function::FnOnce::call_once{{vtable.shim}}");
 }
 
+TEST(Demangle, ReadsNewerNamesOfRust) {
+  EXPECT_EQ(demangle("_RNvCskwGfYPst2Cb_5hello4main"), "hello::main");
+  EXPECT_EQ(demangle("_RNvMNtC4shop6basketINtB2_6BasketlE3add"), "<shop::basket::Basket<i32>>::add");
+  EXPECT_EQ(demangle("_RINvNtC3std3mem8align_ofNtNtC3std3mem12DiscriminantE"), "std::mem::align_of::<std::mem::Discriminant>");
+}
+
 TEST(Demangle, LeavesWhatItDoesNotKnow) {
-  for (const char* name : {"main", "", "_Z", "_Zoops!", "_RNvC5hello4main", "_ZN5helloE$"}) EXPECT_EQ(demangle(name), name);
+  for (const char* name : {"main", "", "_Z", "_Zoops!", "_R", "_Roops!", "_ZN5helloE$"}) EXPECT_EQ(demangle(name), name);
   EXPECT_EQ(demangle(nullptr), "");
 }
 
