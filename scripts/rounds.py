@@ -56,6 +56,15 @@ def installed(*candidates):
     return None
 
 
+def heaptrack_raw():
+    """heaptrack's preload alone, without its interpreter and compressor; None: not installed."""
+    preload = installed("/usr/lib/heaptrack/libheaptrack_preload.so", "/usr/lib/x86_64-linux-gnu/heaptrack/libheaptrack_preload.so",
+                        "/usr/lib/aarch64-linux-gnu/heaptrack/libheaptrack_preload.so")
+    if not preload:
+        return None
+    return Variant("heaptrack raw", {"LD_PRELOAD": preload, "DUMP_HEAPTRACK_OUTPUT": "RECORDS/heaptrack.raw"}, records=True)
+
+
 def usual_variants(options):
     """Bare, under the floor, and recorded by heapspy in mode full without stacks."""
     recorder = {"HEAPSPY_OUT": "RECORDS", "HEAPSPY_MODE": "full", "HEAPSPY_STACKS": "none"}
