@@ -55,6 +55,7 @@ void add_report_command(CLI::App&, Invocation&);
 void add_diff_command(CLI::App&, Invocation&);
 void add_compare_command(CLI::App&, Invocation&);
 void add_replay_command(CLI::App&, Invocation&);
+void add_top_command(CLI::App&, Invocation&);
 void add_trim_command(CLI::App&, Invocation&);
 void add_snapshot_command(CLI::App&, Invocation&);
 void add_mark_command(CLI::App&, Invocation&);

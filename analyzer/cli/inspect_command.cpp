@@ -17,7 +17,7 @@ namespace {
 
 struct Options {
   std::string target, heap;
-  bool json = false;
+  bool json = false, join_trace = true;
   report::InspectionDetail detail;
 };
 
@@ -27,9 +27,9 @@ bool is_number(std::string_view text, Number& value, int base) {
   return error == std::errc{} && end == text.data() + text.size() && !text.empty();
 }
 
-report::Inspection inspect(const std::string& target) {
+report::Inspection inspect(const std::string& target, bool join_trace) {
   pid_t pid = 0;
-  if (is_number(target, pid, 10) && pid > 0) return report::inspect_process(process::LiveProcess(pid));
+  if (is_number(target, pid, 10) && pid > 0) return report::inspect_process(process::LiveProcess(pid), join_trace);
   return report::inspect_core(process::CoreFile(target));
 }
 
@@ -69,6 +69,7 @@ void add_inspect_command(CLI::App& app, Invocation& invocation) {
   command->add_flag("--chunks", options->detail.chunks, "every chunk instead");
   command->add_option("--heap", options->heap, "a map of the heap that holds this address; of --chunks, those in it")
       ->option_text("ADDRESS");
+  command->add_flag("--no-trace{false}", options->join_trace, "of a recorded process: without the call stacks of its trace");
   command->footer(example("heapspy inspect 4242"));
   command->callback([options, &invocation] {
     if (!options->heap.empty()) {
@@ -80,7 +81,7 @@ void add_inspect_command(CLI::App& app, Invocation& invocation) {
                       fmt::format("--heap {}: an address in hexadecimal is wanted, like 0x7f0a14000000", options->heap));
       options->detail.heap = address;
     }
-    const report::Inspection inspection = inspect(options->target);
+    const report::Inspection inspection = inspect(options->target, options->join_trace);
     if (options->json)
       fmt::print("{}", report::dump_json(report::inspection_json(inspection, options->detail)));
     else

@@ -21,7 +21,7 @@ using AddCommand = void (*)(CLI::App&, Invocation&);
 const std::vector<AddCommand> kCommands = {
     add_record_command, add_report_command,   add_diff_command,    add_compare_command, add_replay_command,
     add_trim_command,   add_snapshot_command, add_mark_command,    add_maps_command,    add_pack_command,
-    add_doctor_command, add_export_command,   add_inspect_command,
+    add_doctor_command, add_export_command,   add_inspect_command, add_top_command,
 };
 
 ExitStatus failed(ExitStatus status, std::string_view line) {

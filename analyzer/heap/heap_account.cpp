@@ -31,6 +31,7 @@ class RegionAccountant {
       for (std::size_t page = page_of(range->start); page < page_of(range->end); page++) marks_[page] |= kTrimmable;
     }
     if (pages) count_pages();
+    if (pages) share_pinned();
     find_plug();
     return std::move(result_);
   }
@@ -106,6 +107,28 @@ class RegionAccountant {
     }
     result_.resident = parts;
     result_.resident_bytes = own;
+  }
+
+  // The pages on which a block in use has bytes, as in use_chunk.
+  template <typename Each>
+  void for_pages_of(const Chunk& chunk, Each each) const {
+    const bool foreign = chunk.kind == ChunkKind::foreign;
+    if (chunk.kind != ChunkKind::in_use && !foreign) return;
+    const std::uint64_t end = std::min(chunk.end() + (foreign ? 0 : 8), memory_.end());
+    for (std::size_t page = page_of(chunk.address + (foreign ? 0 : 8)); page <= page_of(end - 1); page++)
+      if (result_.pages[page] != PageUse::absent && used_[page] < memory_.page_bytes()) each(page);
+  }
+  // Bytes that do not divide go to the first ones.
+  void share_pinned() {
+    std::vector<std::uint32_t> blocks(memory_.pages()), given(memory_.pages());
+    result_.pinned_by_chunk.resize(walked_.end_chunk - walked_.first_chunk);
+    for (std::size_t i = walked_.first_chunk; i < walked_.end_chunk; i++)
+      for_pages_of(walk_.chunks[i], [&](std::size_t page) { blocks[page]++; });
+    for (std::size_t i = walked_.first_chunk; i < walked_.end_chunk; i++)
+      for_pages_of(walk_.chunks[i], [&](std::size_t page) {
+        const auto free = static_cast<std::uint32_t>(memory_.page_bytes()) - used_[page];
+        result_.pinned_by_chunk[i - walked_.first_chunk] += free / blocks[page] + (given[page]++ < free % blocks[page]);
+      });
   }
 
   void find_plug() {

@@ -56,6 +56,9 @@ struct RegionAccount {
   std::uint64_t trimmable_at_most = 0;          // were all of it resident
   std::optional<Plug> plug;
   std::vector<PageUse> pages;  // where `resident` is known
+  // Where `resident` is known: of each of its chunks the pinned bytes that are charged to it, those of a page in equal parts to
+  // the blocks on it. They sum to resident->pinned, foreign memory's share apart.
+  std::vector<std::uint32_t> pinned_by_chunk;
 };
 
 struct ArenaAccount {

@@ -1,5 +1,7 @@
 #include "analyzer/heap/trim_prediction.h"
 
+#include <algorithm>
+
 namespace heapspy::heap {
 namespace {
 
@@ -21,20 +23,21 @@ TrimRange of_main_top(const HeapCopy& copy, const HeapRegion& region, std::uint6
 
 }  // namespace
 
-std::vector<TrimRange> predict_trim(const HeapCopy& copy, const HeapWalk& walk) {
+std::vector<TrimRange> predict_trim(const HeapCopy& copy, const HeapWalk& walk, const std::vector<bool>* gone) {
+  const auto free = [&](std::size_t i) { return walk.chunks[i].free() || (gone != nullptr && (*gone)[i]); };
   std::vector<TrimRange> ranges;
   for (std::size_t r = 0; r < copy.regions.size(); r++) {
     const RegionWalk& region = walk.regions[r];
     if (!region.tiled) continue;
     for (std::size_t i = region.first_chunk; i < region.end_chunk;) {
-      if (!walk.chunks[i].free()) {
+      if (!free(i)) {
         i++;
         continue;
       }
       const std::uint64_t start = walk.chunks[i].address;
       std::uint64_t end = start;
       bool top = false;
-      for (; i < region.end_chunk && walk.chunks[i].free() && walk.chunks[i].address == end; i++) {
+      for (; i < region.end_chunk && free(i) && walk.chunks[i].address == end; i++) {
         end = walk.chunks[i].end();
         top = walk.chunks[i].kind == ChunkKind::top;
       }
@@ -45,6 +48,18 @@ std::vector<TrimRange> predict_trim(const HeapCopy& copy, const HeapWalk& walk) 
     }
   }
   return ranges;
+}
+
+std::uint64_t resident_bytes(const HeapCopy& copy, const std::vector<TrimRange>& ranges) {
+  std::uint64_t bytes = 0;
+  for (const TrimRange& range : ranges) {
+    const CopiedRange& memory = copy.regions[range.region].memory;
+    if (!memory.residency_known()) continue;
+    for (std::uint64_t at = range.start; at < std::min(range.end, memory.end()); at += memory.page_bytes())
+      if (memory.state((at - memory.start()) / memory.page_bytes()) == process::PageState::resident)
+        bytes += memory.page_bytes();
+  }
+  return bytes;
 }
 
 }  // namespace heapspy::heap

@@ -16,7 +16,9 @@ struct TrimRange {
   std::uint64_t start = 0, end = 0;  // whole pages, resident or not
 };
 
-// By address. Only of heaps that were tiled.
-std::vector<TrimRange> predict_trim(const HeapCopy&, const HeapWalk&);
+// By address. Only of heaps that were tiled. `gone` (may be null; by chunk): blocks in use that count as freed.
+std::vector<TrimRange> predict_trim(const HeapCopy&, const HeapWalk&, const std::vector<bool>* gone = nullptr);
+// The resident bytes of them: of heaps whose residency is known.
+std::uint64_t resident_bytes(const HeapCopy&, const std::vector<TrimRange>&);
 
 }  // namespace heapspy::heap

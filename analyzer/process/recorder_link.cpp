@@ -42,6 +42,28 @@ bool maps_whole_trace_start(const Mapping& m) {
          !m.name.starts_with("/SYSV");
 }
 
+// By its usual name first; any other shared file is looked into after that.
+std::vector<const Mapping*> candidates_in(const MappingList& maps) {
+  std::vector<const Mapping*> candidates;
+  for (const Mapping& m : maps.mappings)
+    if (maps_whole_trace_start(m)) candidates.push_back(&m);
+  std::stable_partition(candidates.begin(), candidates.end(),
+                        [](const Mapping* m) { return m->name.find(".hspy") != std::string::npos; });
+  return candidates;
+}
+
+std::string map_file(const LiveProcess& target, const Mapping& m) {
+  return fmt::format("/proc/{}/map_files/{:x}-{:x}", target.pid(), m.start, m.end);
+}
+
+bool is_trace_of(const LiveProcess& target, int fd, std::uint64_t inode, format::FileHeader& header) {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 && status.st_ino == inode &&
+         ::pread(fd, &header, sizeof header, 0) == static_cast<ssize_t>(sizeof header) &&
+         std::memcmp(header.magic, format::kMagic, sizeof header.magic) == 0 &&
+         (header.pid == static_cast<std::uint32_t>(target.pid()) || header.pid == target.status().namespace_pid);
+}
+
 bool control_is_off(const LiveProcess& target) {
   const std::string environment = '\0' + target.try_text("environ").value_or("");
   return environment.find(std::string("\0HEAPSPY_CONTROL=off", 20) + '\0') != std::string::npos;
@@ -78,23 +100,31 @@ RecorderLink::~RecorderLink() {
 
 void RecorderLink::find(const LiveProcess& target, format::Request purpose) {
   const MappingList maps = parse_mappings(target.text("maps"));
-  std::vector<const Mapping*> candidates;
-  for (const Mapping& m : maps.mappings)
-    if (maps_whole_trace_start(m)) candidates.push_back(&m);
-  // By its usual name first; any other shared file is looked into after that.
-  std::stable_partition(candidates.begin(), candidates.end(),
-                        [](const Mapping* m) { return m->name.find(".hspy") != std::string::npos; });
   const std::string root = fmt::format("/proc/{}/root", target.pid());  // its own file systems, where it is in a container
-  for (const Mapping* m : candidates) {
+  for (const Mapping* m : candidates_in(maps)) {
     const bool named = m->name.find(".hspy") != std::string::npos;
     if (try_mapping(m->name, m->inode, false) || try_mapping(root + m->name, m->inode, named)) return;
     if (!named || !m->name.ends_with(kDeleted)) continue;
-    if (try_mapping(fmt::format("/proc/{}/map_files/{:x}-{:x}", target.pid(), m->start, m->end), m->inode, false)) return;
+    if (try_mapping(map_file(target, *m), m->inode, false)) return;
     refuse(fmt::format("the trace of process {} was deleted ({}), and with it the way to ask its recorder", target.pid(),
                        m->name.substr(0, m->name.size() - kDeleted.size())));
   }
   throw NotRecorded(
       fmt::format("process {} does not run under the recorder; {}", target.pid(), what_to_do_without(target, maps, purpose)));
+}
+
+std::string trace_of(const LiveProcess& target) {
+  const MappingList maps = parse_mappings(target.text("maps"));
+  for (const Mapping* m : candidates_in(maps))
+    for (const std::string& path : {m->name, fmt::format("/proc/{}/root{}", target.pid(), m->name), map_file(target, *m)}) {
+      const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+      if (fd < 0) continue;
+      format::FileHeader seen{};
+      const bool is_trace = is_trace_of(target, fd, m->inode, seen);
+      ::close(fd);
+      if (is_trace) return path;
+    }
+  return "";
 }
 
 // Leaves file_, header_ and path_ set and returns true where `path` is the target's trace.
@@ -107,12 +137,7 @@ bool RecorderLink::try_mapping(const std::string& path, std::uint64_t inode, boo
     return false;
   }
   format::FileHeader seen{};
-  struct stat status {};
-  const auto own_pid = target_.status().namespace_pid;
-  const bool is_trace = ::fstat(fd, &status) == 0 && status.st_ino == inode &&
-                        ::pread(fd, &seen, sizeof seen, 0) == static_cast<ssize_t>(sizeof seen) &&
-                        std::memcmp(seen.magic, format::kMagic, sizeof seen.magic) == 0 &&
-                        (seen.pid == static_cast<std::uint32_t>(target_.pid()) || seen.pid == own_pid);
+  const bool is_trace = is_trace_of(target_, fd, inode, seen);
   if (!is_trace) {
     ::close(fd);
     return false;

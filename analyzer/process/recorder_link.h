@@ -57,4 +57,7 @@ class RecorderLink {
   format::FileHeader* header_ = nullptr;
 };
 
+// Where the trace can be read that the target's recorder writes; "": it does not run under one, or its trace is out of reach.
+std::string trace_of(const LiveProcess& target);
+
 }  // namespace heapspy::process

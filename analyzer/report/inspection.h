@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/heap/pins.h"
 #include "analyzer/heap/taken_apart.h"
 #include "analyzer/process/core_file.h"
 #include "analyzer/process/live_process.h"
@@ -39,6 +40,31 @@ struct InspectedThread {
   Bytes cached_bytes;
 };
 
+// A block of which the trace of its process knows where it came from.
+struct KnownBlock {
+  std::uint32_t site = 0;  // id in the trace; 0: recorded without a call stack
+  std::uint32_t thread = 0;
+  std::uint64_t size = 0;  // asked for
+  Seconds age_s;
+};
+
+// A call stack of the trace, and what its blocks hold of the heap.
+struct InspectedSite {
+  std::uint32_t id = 0;
+  std::vector<FrameReport> frames;  // innermost first
+  std::uint64_t blocks = 0, live_bytes = 0, pinned_bytes = 0;
+  Bytes returned_without_bytes;  // what a trim would return more, were they freed; of those that pin most
+};
+
+// What the trace of a recorded process adds.
+struct InspectedTrace {
+  std::string path;
+  std::uint64_t known_blocks = 0, unknown_blocks = 0;             // of chunks in use: in the trace, or not
+  std::vector<InspectedSite> sites;                               // those that pin most first, then by bytes
+  std::map<std::uint64_t, KnownBlock> plugs;                      // by address of the block
+  std::map<std::uint32_t, std::vector<FrameReport>> plug_frames;  // by site
+};
+
 struct Inspection {
   ProcessReport process;
   bool core = false;
@@ -48,6 +74,8 @@ struct Inspection {
   std::vector<InspectedArena> arenas;
   std::vector<InspectedThread> threads;  // by tid
   Bytes trim_prediction_bytes, trim_at_most_bytes;
+  std::vector<heap::PinsOfSize> pinned_by_size;  // those that pin most
+  std::optional<InspectedTrace> trace;           // nullopt: it does not run under the recorder, or the trace could not be read
   RssReport rss;
   std::vector<process::KindTotal> kinds;  // of mappings; where there is no heap to show
   Seconds pause_s;                        // nullopt: nothing was stopped
@@ -60,8 +88,9 @@ struct Inspection {
   Bytes sum(Bytes InspectedArena::*figure) const;
 };
 
-// Stops the process for as long as it takes to copy. Throws process::TargetError.
-Inspection inspect_process(const process::LiveProcess&);
+// Stops the process for as long as it takes to copy. Throws process::TargetError. `join_trace`: reads the trace that its
+// recorder writes, if it has one.
+Inspection inspect_process(const process::LiveProcess&, bool join_trace = false);
 Inspection inspect_core(const process::CoreFile&);
 
 // "main", "arena 3", "mapped blocks".

@@ -11,9 +11,11 @@
 
 #include "analyzer/heap/glibc_version.h"
 #include "analyzer/process/allocator_library.h"
+#include "analyzer/process/recorder_link.h"
 #include "analyzer/process/stopped_process.h"
 #include "analyzer/report/inspection.h"
 #include "analyzer/report/inspection_ledger.h"
+#include "analyzer/report/inspection_trace.h"
 
 namespace heapspy::report {
 namespace {
@@ -27,6 +29,7 @@ constexpr std::uint64_t kWorthShowing = 1u << 20;
 constexpr std::uint32_t kFewAttempts = 3, kMostAttempts = 10;
 constexpr double kShortPauses = 0.1;  // seconds, together
 constexpr std::uint64_t kMostPrepared = 8ull << 30;
+constexpr std::size_t kPinRows = 8;
 constexpr std::size_t kSmapsWhileStopped = 4000;  // mappings; of more, reading smaps would be most of the pause
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -184,6 +187,7 @@ void finish(Inspection& inspection) {
   add_arenas(inspection);
   inspection.trim_prediction_bytes = inspection.sum(&InspectedArena::trimmable_bytes);
   inspection.trim_at_most_bytes = inspection.sum(&InspectedArena::trimmable_at_most_bytes);
+  inspection.pinned_by_size = heap::pins_by_size(*inspection.heap, kPinRows);
   for (const std::string& problem : inspection.heap->copy.problems) inspection.notes.push_back(problem);
   if (!inspection.heap->layout_sure)
     inspection.notes.push_back(fmt::format("several versions of glibc agree with all that was seen; read as 2.{}",
@@ -251,8 +255,9 @@ std::string arena_label(const InspectedArena& arena) {
   return fmt::format("arena {}", arena.id);
 }
 
-Inspection inspect_process(const process::LiveProcess& target) {
+Inspection inspect_process(const process::LiveProcess& target, bool join) {
   Inspection inspection;
+  RawMoment moment;
   inspection.process = process_of(target);
   refuse_32_bit(target);
   std::string smaps;
@@ -268,6 +273,7 @@ Inspection inspect_process(const process::LiveProcess& target) {
     if (stopped.mappings().size() <= kSmapsWhileStopped) smaps = target.text("smaps");
     evidence.stack_pointers.clear();
     for (const process::ThreadState& thread : stopped.threads()) evidence.stack_pointers.push_back(thread.stack_pointer);
+    moment = RawMoment::now();
     inspection.pause_s = stopped.release();
     const auto begin = Clock::now();
     other = process::allocator_library(stopped.mappings(), fmt::format("/proc/{}/exe", target.pid()));
@@ -286,6 +292,7 @@ Inspection inspect_process(const process::LiveProcess& target) {
       break;
   }
   finish(inspection);
+  if (join) join_trace(inspection, process::trace_of(target), moment);
   add_rss(inspection, process::parse_mappings(smaps).mappings, std::move(evidence));
   return inspection;
 }

@@ -6,17 +6,29 @@
 namespace heapspy::report {
 namespace {
 
+Json site_json(const Inspection& inspection, std::uint64_t block) {
+  if (!inspection.trace) return nullptr;
+  const auto known = inspection.trace->plugs.find(block);
+  if (known == inspection.trace->plugs.end()) return nullptr;
+  const auto frames = inspection.trace->plug_frames.find(known->second.site);
+  return {{"id", known->second.site ? Json(known->second.site) : Json()},
+          {"frames", frames == inspection.trace->plug_frames.end() ? Json::array() : list_json(frames->second, frame_json)},
+          {"size_bytes", known->second.size},
+          {"thread", known->second.thread},
+          {"age_s", maybe(known->second.age_s)}};
+}
+
 // Blocks that a thread caches are named as such: they pin no less.
-Json plug_json(const std::optional<heap::Plug>& plug) {
+Json plug_json(const Inspection& inspection, const std::optional<heap::Plug>& plug) {
   if (!plug) return nullptr;
   return {{"address", plug->address},
           {"bytes", plug->bytes},
-          {"site", nullptr},
+          {"site", site_json(inspection, plug->address)},
           {"kind", heap::name(plug->kind)},
           {"free_below_bytes", maybe(plug->free_below_bytes)}};
 }
 
-Json arena_json(const InspectedArena& arena) {
+Json arena_json(const Inspection& inspection, const InspectedArena& arena) {
   return {{"id", arena.id},
           {"kind", arena.kind},
           {"address", maybe(arena.address)},
@@ -41,7 +53,7 @@ Json arena_json(const InspectedArena& arena) {
           {"unsorted_bytes", maybe(arena.unsorted_bytes)},
           {"small_bytes", maybe(arena.small_bytes)},
           {"large_bytes", maybe(arena.large_bytes)},
-          {"plug", plug_json(arena.plug)}};
+          {"plug", plug_json(inspection, arena.plug)}};
 }
 
 Json heaps_json(const Inspection& inspection) {
@@ -56,7 +68,7 @@ Json heaps_json(const Inspection& inspection) {
                      {"size_bytes", region.end - region.start},
                      {"resident_bytes", maybe(account.resident_bytes)},
                      {"proven", apart.walk.regions[r].tiled},
-                     {"plug", plug_json(account.plug)}});
+                     {"plug", plug_json(inspection, account.plug)}});
   }
   return heaps;
 }
@@ -78,6 +90,34 @@ Json cache_json(const InspectedThread& thread) {
           {"cached_bytes", maybe(thread.cached_bytes)}};
 }
 
+Json trace_of_json(const Inspection& inspection) {
+  if (!inspection.trace) return nullptr;
+  return {{"path", inspection.trace->path},
+          {"known_blocks", inspection.trace->known_blocks},
+          {"unknown_blocks", inspection.trace->unknown_blocks}};
+}
+
+Json sites_json(const Inspection& inspection) {
+  if (!inspection.trace) return nullptr;
+  return list_json(inspection.trace->sites, [](const InspectedSite& site) -> Json {
+    return {{"id", site.id},
+            {"frames", list_json(site.frames, frame_json)},
+            {"live_blocks", site.blocks},
+            {"live_bytes", site.live_bytes},
+            {"pinned_bytes", site.pinned_bytes},
+            {"returned_without_bytes", maybe(site.returned_without_bytes)}};
+  });
+}
+
+Json pins_json(const heap::PinsOfSize& row) {
+  return {{"from", row.from},
+          {"to", row.to},
+          {"blocks", row.blocks},
+          {"bytes", row.bytes},
+          {"pinned_bytes", row.pinned_bytes},
+          {"returned_without_bytes", row.returned_without_bytes}};
+}
+
 Json allocator_json(const Inspection& inspection) {
   Json settings;
   if (inspection.heap && inspection.heap->copy.parameters) {
@@ -94,7 +134,9 @@ Json allocator_json(const Inspection& inspection) {
   return {{"name", name == "unknown" ? Json() : Json(name)},
           {"version", maybe(inspection.process.allocator_version)},
           {"glibc_version", maybe(inspection.process.glibc_version)},
-          {"settings", std::move(settings)}};
+          {"settings", std::move(settings)},
+          // What jemalloc, tcmalloc and mimalloc count is brought up to date by code of theirs, which is not run.
+          {"statistics", nullptr}};
 }
 
 Json bins_json(const heap::TakenApart& apart) {
@@ -140,12 +182,15 @@ Json inspection_json(const Inspection& inspection, const InspectionDetail& detai
       {"schema", "heapspy.inspect/1"},
       {"process", std::move(process)},
       {"allocator", allocator_json(inspection)},
-      {"arenas", list_json(inspection.arenas, arena_json)},
+      {"arenas", list_json(inspection.arenas, [&](const InspectedArena& arena) { return arena_json(inspection, arena); })},
       {"heaps", heaps_json(inspection)},
       {"mapped_blocks", mapped_json(inspection)},
       {"threads", list_json(inspection.threads, cache_json)},
       {"trim_prediction_bytes", maybe(inspection.trim_prediction_bytes)},
       {"trim_at_most_bytes", maybe(inspection.trim_at_most_bytes)},
+      {"pinned_by_size", list_json(inspection.pinned_by_size, pins_json)},
+      {"trace", trace_of_json(inspection)},
+      {"sites", sites_json(inspection)},
       {"rss",
        {{"total_bytes", maybe(inspection.rss.total_bytes)}, {"parts", std::move(parts)}, {"notes", inspection.rss.notes}}},
       {"mappings", list_json(inspection.kinds,

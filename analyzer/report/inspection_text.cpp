@@ -226,6 +226,10 @@ Lines inspection_lines(const Inspection& inspection, const Screen& screen) {
       lines.emplace_back();
       append(lines, chunk_kind_lines(inspection, screen));
     }
+    if (const Lines pins = pin_lines(inspection, screen); !pins.empty()) {
+      lines.emplace_back();
+      append(lines, pins);
+    }
   }
   if (const Lines rss = rss_lines(inspection, screen); !rss.empty()) {
     lines.emplace_back();

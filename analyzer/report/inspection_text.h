@@ -11,6 +11,9 @@ namespace heapspy::report {
 
 std::vector<std::string> inspection_lines(const Inspection&, const Screen&);
 
+// pins_text.cpp: who holds pinned bytes, by block size and (of a recorded process) by call stack
+std::vector<std::string> pin_lines(const Inspection&, const Screen&);
+
 // heap_text.cpp
 std::vector<std::string> bin_lines(const heap::TakenApart&, const Screen&);
 // The heap that holds `address`, page by page; empty: there is none.

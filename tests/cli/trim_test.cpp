@@ -1,4 +1,5 @@
 // heapspy trim of a real process under the real recorder.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -115,6 +116,44 @@ TEST_F(Trim, OfAProcessWhoseTraceWasDeletedPredictsNothingAndMeasuresTheRest) {
   EXPECT_GE(trimmed["returned_bytes"], 30 << 20);
 }
 
+TEST_F(Trim, InspectJoinsTheTraceOfARecordedProcessSoThatItsBlocksHaveSites) {
+  const Ran ran = heapspy({"inspect", std::to_string(pid_), "--json"});
+  if (ran.status == 4) GTEST_SKIP() << ran.err;
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const json found = json::parse(ran.out);
+  ASSERT_TRUE(found["trace"].is_object()) << found["notes"];
+  EXPECT_THAT(found["trace"]["path"].get<std::string>(), testing::StartsWith(folder_));
+  EXPECT_GT(found["trace"]["known_blocks"], found["trace"]["unknown_blocks"]);
+  ASSERT_FALSE(found["sites"].empty());
+  std::uint64_t pinned = 0;
+  for (const json& site : found["sites"]) {
+    EXPECT_FALSE(site["frames"].empty());
+    EXPECT_GT(site["live_blocks"], 0);
+    pinned += site["pinned_bytes"].get<std::uint64_t>();
+  }
+  EXPECT_LE(pinned, found["arenas"][0]["pinned_bytes"]);
+  const json& plug = found["arenas"][0]["plug"];  // the last block, which was not freed
+  ASSERT_TRUE(plug["site"].is_object()) << plug;
+  EXPECT_EQ(plug["site"]["size_bytes"], kBlockBytes);
+  EXPECT_FALSE(plug["site"]["frames"].empty());
+  const json alone = json::parse(heapspy({"inspect", std::to_string(pid_), "--json", "--no-trace"}).out);
+  EXPECT_TRUE(alone["trace"].is_null() && alone["sites"].is_null() && alone["arenas"][0]["plug"]["site"].is_null());
+  const Ran text = heapspy({"inspect", std::to_string(pid_)});
+  EXPECT_THAT(text.out, testing::HasSubstr("\nBy site "));
+  EXPECT_THAT(text.out, testing::HasSubstr("\n  plug of main: 1000 B, "));
+}
+
+TEST_F(Trim, TopShowsARecordedProcessAndListsIt) {
+  const Ran frame = heapspy({"top", std::to_string(pid_)});
+  EXPECT_EQ(frame.status, 0) << frame.err;
+  EXPECT_THAT(frame.out,
+              testing::ContainsRegex("   pid " + std::to_string(pid_) + "\nRSS .* 1 thread .*\nmode full .* 0 events lost"));
+  EXPECT_THAT(frame.out, testing::HasSubstr("trace words/s"));
+  const Ran list = heapspy({"top"});
+  EXPECT_EQ(list.status, 0) << list.err;
+  EXPECT_THAT(list.out, testing::ContainsRegex(" " + std::to_string(pid_) + " +full "));
+}
+
 // The same victim without a recorder.
 class TrimFromOutside : public Trim {
  protected:
@@ -135,6 +174,13 @@ TEST_F(TrimFromOutside, ReturnsWhatItPredicts) {
   EXPECT_GE(first["madvise_calls"], 1);
   EXPECT_TRUE(first["faults_after"]["minor"].is_number());
   EXPECT_EQ(first["arenas"][0]["kind"], "main");
+}
+
+TEST_F(TrimFromOutside, TopShowsItWithoutRates) {
+  const Ran frame = heapspy({"top", std::to_string(pid_), "--once"});
+  EXPECT_EQ(frame.status, 0) << frame.err;
+  EXPECT_THAT(frame.out, testing::HasSubstr("not recorded: no allocation rates"));
+  EXPECT_EQ(heapspy({"top", "2147483646"}).status, 4);
 }
 
 TEST_F(TrimFromOutside, ByAMethodThatIsNotThereIsRefusedInOneLine) {

@@ -3,16 +3,22 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <numeric>
+#include <set>
 
 #include "analyzer/heap/trim_prediction.h"
 #include "analyzer/process/borrowed_thread.h"
 #include "analyzer/process/exported_symbol.h"
 #include "analyzer/report/inspection.h"
 #include "tests/heap/victim.h"
+#include "tests/process_room/forked_child.h"
 
 namespace heapspy::heap_test {
 namespace {
@@ -99,6 +105,10 @@ void expect_parts_sum(const Inspection& inspection) {
   std::uint64_t parts = 0;
   for (const report::PartReport& part : inspection.rss.parts) parts += part.bytes;
   EXPECT_EQ(parts, inspection.rss.total_bytes);
+  for (const heap::RegionAccount& region : inspection.heap->account.regions) {
+    const auto& pinned = region.pinned_by_chunk;
+    EXPECT_EQ(std::accumulate(pinned.begin(), pinned.end(), std::uint64_t{0}), region.resident->pinned);
+  }
 }
 
 class HeapOfThreads : public LiveHeap, public testing::WithParamInterface<int> {};
@@ -185,6 +195,50 @@ TEST_F(LiveHeap, ThePlugOfAPinnedHeapIsTheBlockThatPinsIt) {
   ASSERT_TRUE(inspection.arenas[0].plug);
   EXPECT_EQ(inspection.arenas[0].plug->bytes, 32u);  // malloc(1)
   EXPECT_GE(inspection.arenas[0].plug->free_below_bytes.value_or(0), 45 * kMiB);
+}
+
+// Kept blocks too large for thread caches, each behind free ones.
+TEST_F(LiveHeap, WhatATrimReturnsWithoutSomeBlocksIsWhatItReturnsWhenTheyAreFreed) {
+  constexpr int kBlocks = 4000;
+  void** kept =
+      static_cast<void**>(::mmap(nullptr, kBlocks * sizeof(void*), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  int orders[2], answers[2];
+  ASSERT_EQ(::pipe(orders), 0);
+  ASSERT_EQ(::pipe(answers), 0);
+  process_test::ForkedChild child(
+      [kept] {
+        static void* freed[kBlocks];
+        for (int i = 0; i < kBlocks; i++) {
+          freed[i] = std::memset(std::malloc(5000), 1, 5000);
+          kept[i] = std::memset(std::malloc(1500), 1, 1500);
+        }
+        for (void* each : freed) std::free(each);
+      },
+      [&] {
+        char byte;
+        if (::read(orders[0], &byte, 1) != 1) return;
+        for (int i = 0; i < kBlocks; i++) std::free(kept[i]);
+        if (::write(answers[1], "f", 1) != 1) return;
+        for (;;) ::pause();
+      });
+  const process::LiveProcess target(child.pid());
+  const Inspection before = report::inspect_process(target);
+  ASSERT_TRUE(before.heap && before.trim_prediction_bytes);
+  const std::vector<heap::Chunk>& chunks = before.heap->walk.chunks;
+  std::vector<bool> gone(chunks.size());
+  const std::set<std::uint64_t> blocks = [&] {
+    std::set<std::uint64_t> all;
+    for (int i = 0; i < kBlocks; i++) all.insert(reinterpret_cast<std::uint64_t>(kept[i]));
+    return all;
+  }();
+  for (std::size_t i = 0; i < chunks.size(); i++) gone[i] = blocks.contains(chunks[i].block());
+  const std::uint64_t more = heap::returned_without(*before.heap, gone);
+  EXPECT_GE(more, 4 << 20);
+  char byte;
+  ASSERT_EQ(::write(orders[1], "o", 1), 1);
+  ASSERT_EQ(::read(answers[0], &byte, 1), 1);
+  EXPECT_EQ(report::inspect_process(target).trim_prediction_bytes, *before.trim_prediction_bytes + more);
+  ::munmap(kept, kBlocks * sizeof(void*));
 }
 
 TEST_F(LiveHeap, EachThreadHasItsArenaAndItsCache) {
