@@ -49,14 +49,17 @@ std::vector<Segment> writable_segments(const Target& target) {
   return segments;
 }
 
-bool may_be_chunk(const Target& target, std::uint64_t address) {
+// Chunks are not in the data of the library that has their arena: tables of pointers in there are sorted out without a read.
+bool may_be_chunk(const Target& target, const Segment& segment, std::uint64_t address) {
   if (!address_like(address) || address % kChunkAlignment) return false;
+  if (address >= segment.start && address < segment.end) return false;
   const Mapping* memory = target.mapping_at(address);
   return memory != nullptr && memory->write;
 }
 
 // How many of the bins at `bins_address`, whose words are given, hold together; of all, or of every so many.
-unsigned agreeing_bins(const Target& target, const std::uint64_t* words, std::uint64_t bins_address, std::uint64_t step = 1) {
+unsigned agreeing_bins(const Target& target, const Segment& segment, const std::uint64_t* words, std::uint64_t bins_address,
+                       std::uint64_t step = 1) {
   unsigned agreeing = 0;
   std::vector<process::Piece> links;
   std::vector<std::uint64_t> heads;
@@ -64,7 +67,7 @@ unsigned agreeing_bins(const Target& target, const std::uint64_t* words, std::ui
     const std::uint64_t head = bins_address + 16 * i - 16, next = words[2 * i], previous = words[2 * i + 1];
     if (next == head && previous == head) {
       agreeing++;
-    } else if (may_be_chunk(target, next) && may_be_chunk(target, previous)) {
+    } else if (may_be_chunk(target, segment, next) && may_be_chunk(target, segment, previous)) {
       links.push_back({next + 24, 8});      // bk of the first chunk
       links.push_back({previous + 16, 8});  // fd of the last
       heads.push_back(head);
@@ -109,8 +112,8 @@ std::optional<ArenaRing> search(const Target& target, const Segment& segment) {
     const std::uint64_t bins_address = segment.start + i * 8;
     if (!may_be_bins(&words[i], bins_address)) continue;
     // A table of pointers passes that ten thousand times, and to ask for all their links takes seconds.
-    if (agreeing_bins(target, &words[i], bins_address, kSampledStep) < kEnoughSampled) continue;
-    const unsigned agreeing = agreeing_bins(target, &words[i], bins_address);
+    if (agreeing_bins(target, segment, &words[i], bins_address, kSampledStep) < kEnoughSampled) continue;
+    const unsigned agreeing = agreeing_bins(target, segment, &words[i], bins_address);
     if (agreeing < kEnoughBins) continue;
     for (const unsigned bins : {112u, 24u, 104u}) {
       const std::uint64_t next = words[i + kNextFromBins / 8];

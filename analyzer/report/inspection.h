@@ -80,6 +80,9 @@ struct Inspection {
   std::vector<process::KindTotal> kinds;  // of mappings; where there is no heap to show
   Seconds pause_s;                        // nullopt: nothing was stopped
   double walk_s = 0;
+  // CPU time of this program in the two: what they take on a machine that does nothing else.
+  Seconds pause_cpu_s;
+  double walk_cpu_s = 0;
   std::uint64_t copied_bytes = 0;
   std::uint32_t attempts = 1;  // a thread that stands inside malloc may leave an arena amid a change: then once more
   std::vector<std::string> notes;

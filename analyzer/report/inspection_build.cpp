@@ -34,6 +34,12 @@ constexpr std::size_t kSmapsWhileStopped = 4000;  // mappings; of more, reading 
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
+double cpu_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 std::string host_name() {
   utsname names{};
   return ::uname(&names) == 0 ? names.nodename : "";
@@ -268,6 +274,7 @@ Inspection inspect_process(const process::LiveProcess& target, bool join) {
     smaps = target.text("smaps");
     const auto room = std::make_shared<heap::CopyRoom>(
         std::min(kMostPrepared, heap::expected_copy_bytes(process::parse_mappings(smaps).mappings)));
+    const double cpu_begin = cpu_seconds();
     process::StoppedProcess stopped(target);
     auto copy = heap::copy_heaps(stopped, room);
     if (stopped.mappings().size() <= kSmapsWhileStopped) smaps = target.text("smaps");
@@ -276,6 +283,8 @@ Inspection inspect_process(const process::LiveProcess& target, bool join) {
     moment = RawMoment::now();
     inspection.pause_s = stopped.release();
     const auto begin = Clock::now();
+    const double walk_cpu_begin = cpu_seconds();
+    inspection.pause_cpu_s = walk_cpu_begin - cpu_begin;
     other = process::allocator_library(stopped.mappings(), fmt::format("/proc/{}/exe", target.pid()));
     if (!copy) {
       set_allocator(inspection, other, std::nullopt);
@@ -286,6 +295,7 @@ Inspection inspect_process(const process::LiveProcess& target, bool join) {
     inspection.heap = heap::take_apart(std::move(*copy), minor);
     set_allocator(inspection, other, minor);
     inspection.walk_s = seconds_since(begin);
+    inspection.walk_cpu_s = cpu_seconds() - walk_cpu_begin;
     stood_still += *inspection.pause_s;
     if (inspection.heap->proven() || inspection.attempts == kMostAttempts ||
         (inspection.attempts >= kFewAttempts && stood_still > kShortPauses))
@@ -303,6 +313,7 @@ Inspection inspect_core(const process::CoreFile& core) {
   inspection.path = core.path();
   inspection.process = process_of(core);
   const auto begin = Clock::now();
+  const double cpu_begin = cpu_seconds();
   std::string exe;
   for (const process::Mapping& each : core.mappings())
     if (exe.empty() && !core.executable().empty() && each.name == core.executable()) exe = core.file_of(each);
@@ -315,6 +326,7 @@ Inspection inspect_core(const process::CoreFile& core) {
   }
   set_allocator(inspection, other, minor);
   inspection.walk_s = seconds_since(begin);
+  inspection.walk_cpu_s = cpu_seconds() - cpu_begin;
   if (core.missing_bytes())
     inspection.notes.push_back(fmt::format("the core was cut off: {} bytes of it are missing", core.missing_bytes()));
   finish(inspection);

@@ -204,6 +204,8 @@ Json inspection_json(const Inspection& inspection, const InspectionDetail& detai
       {"notes", inspection.notes},
       {"pause_s", maybe(inspection.pause_s)},
       {"walk_s", inspection.walk_s},
+      {"pause_cpu_s", maybe(inspection.pause_cpu_s)},
+      {"walk_cpu_s", inspection.walk_cpu_s},
       {"copied_bytes", inspection.copied_bytes},
       {"attempts", inspection.attempts}};
   if (detail.bins && inspection.heap) root["bins"] = bins_json(*inspection.heap);
