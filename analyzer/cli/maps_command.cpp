@@ -73,8 +73,9 @@ void print_text(const LiveProcess& target, const MemoryMap& map) {
   fmt::print("page tables               {} (not part of RSS)\n",
              map.page_table_bytes ? bytes_text(*map.page_table_bytes) : std::string("?"));
   fmt::print("scan                      {}{}\n", findings::seconds_text(map.scan_s),
-             map.mappings ? fmt::format(", {} a mapping", findings::seconds_text(map.scan_s / static_cast<double>(map.mappings)))
-                          : "");
+             map.mappings
+                 ? fmt::format(", {} a mapping", findings::seconds_text(map.scan_s / static_cast<double>(map.mappings)))
+                 : "");
 }
 
 }  // namespace
