@@ -27,7 +27,7 @@ void skip_spaces(std::string_view& text) {
 // "55dad5bbc000-55dad5bbe000 r--p 00000000 fe:00 247134                     /usr/bin/cat"
 bool parse_mapping_line(std::string_view line, Mapping& mapping) {
   if (!take_number(line, mapping.start, 16) || !take(line, '-') || !take_number(line, mapping.end, 16)) return false;
-  if (mapping.end < mapping.start || !take(line, ' ') || line.size() < 5) return false;
+  if (mapping.end <= mapping.start || !take(line, ' ') || line.size() < 5) return false;
   mapping.read = line[0] == 'r';
   mapping.write = line[1] == 'w';
   mapping.execute = line[2] == 'x';
