@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <unordered_map>
 
 #include "analyzer/heap/copied_range.h"
 #include "analyzer/heap/glibc_layout.h"
@@ -49,34 +50,52 @@ std::vector<Segment> writable_segments(const Target& target) {
   return segments;
 }
 
-// Chunks are not in the data of the library that has their arena: tables of pointers in there are sorted out without a read.
-bool may_be_chunk(const Target& target, const Segment& segment, std::uint64_t address) {
+// Chunks are in no library's data: tables of pointers into it are sorted out without a read. Huge pages have a file of the
+// kernel's.
+bool may_be_chunk(const Target& target, std::uint64_t address) {
   if (!address_like(address) || address % kChunkAlignment) return false;
-  if (address >= segment.start && address < segment.end) return false;
   const Mapping* memory = target.mapping_at(address);
-  return memory != nullptr && memory->write;
+  if (memory == nullptr || !memory->write) return false;
+  return !memory->name.starts_with('/') || memory->name.starts_with("/anon_hugepage");
 }
 
+// Words of the target, page by page: a library's table may look like bins at ten thousand places, and all of these lead to the
+// same few pages.
+class SeenPages {
+ public:
+  explicit SeenPages(const Target& target) : target_(target) {}
+
+  // 0 where it cannot be read; no link of a bin is. `address`: a multiple of 8.
+  std::uint64_t word(std::uint64_t address) {
+    const std::uint64_t page = address & ~(kPageBytes - 1);
+    if (pages_.size() > kMostPages) pages_.clear();
+    auto [seen, fresh] = pages_.try_emplace(page);
+    if (fresh) {
+      seen->second.resize(kPageBytes / 8);
+      seen->second.resize(target_.read(page, std::as_writable_bytes(std::span(seen->second))) / 8);
+    }
+    const std::size_t index = (address - page) / 8;
+    return index < seen->second.size() ? seen->second[index] : 0;
+  }
+
+ private:
+  static constexpr std::uint64_t kPageBytes = 4096;
+  static constexpr std::size_t kMostPages = 4096;
+  const Target& target_;
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> pages_;
+};
+
 // How many of the bins at `bins_address`, whose words are given, hold together; of all, or of every so many.
-unsigned agreeing_bins(const Target& target, const Segment& segment, const std::uint64_t* words, std::uint64_t bins_address,
+unsigned agreeing_bins(const Target& target, SeenPages& seen, const std::uint64_t* words, std::uint64_t bins_address,
                        std::uint64_t step = 1) {
   unsigned agreeing = 0;
-  std::vector<process::Piece> links;
-  std::vector<std::uint64_t> heads;
   for (std::uint64_t i = 0; i < kBins; i += step) {
     const std::uint64_t head = bins_address + 16 * i - 16, next = words[2 * i], previous = words[2 * i + 1];
-    if (next == head && previous == head) {
+    if (next == head && previous == head)
       agreeing++;
-    } else if (may_be_chunk(target, segment, next) && may_be_chunk(target, segment, previous)) {
-      links.push_back({next + 24, 8});      // bk of the first chunk
-      links.push_back({previous + 16, 8});  // fd of the last
-      heads.push_back(head);
-    }
+    else if (may_be_chunk(target, next) && may_be_chunk(target, previous))  // bk of the first chunk, fd of the last
+      agreeing += seen.word(next + 24) == head && seen.word(previous + 16) == head;
   }
-  std::vector<std::uint64_t> back(links.size());
-  const std::vector<bool> read = target.read_pieces(links, reinterpret_cast<std::byte*>(back.data()));
-  for (std::size_t k = 0; k < heads.size(); k++)
-    if (read[2 * k] && read[2 * k + 1] && back[2 * k] == heads[k] && back[2 * k + 1] == heads[k]) agreeing++;
   return agreeing;
 }
 
@@ -108,12 +127,13 @@ bool may_be_bins(const std::uint64_t* words, std::uint64_t bins_address) {
 std::optional<ArenaRing> search(const Target& target, const Segment& segment) {
   const std::vector<std::uint64_t> words = CopiedRange(target, segment.start, segment.end).words();
   constexpr std::size_t kNeeded = kBinWords + 8;
+  SeenPages seen(target);
   for (std::size_t i = 2; i + kNeeded <= words.size(); i++) {
     const std::uint64_t bins_address = segment.start + i * 8;
     if (!may_be_bins(&words[i], bins_address)) continue;
     // A table of pointers passes that ten thousand times, and to ask for all their links takes seconds.
-    if (agreeing_bins(target, segment, &words[i], bins_address, kSampledStep) < kEnoughSampled) continue;
-    const unsigned agreeing = agreeing_bins(target, segment, &words[i], bins_address);
+    if (agreeing_bins(target, seen, &words[i], bins_address, kSampledStep) < kEnoughSampled) continue;
+    const unsigned agreeing = agreeing_bins(target, seen, &words[i], bins_address);
     if (agreeing < kEnoughBins) continue;
     for (const unsigned bins : {112u, 24u, 104u}) {
       const std::uint64_t next = words[i + kNextFromBins / 8];
