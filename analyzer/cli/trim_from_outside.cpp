@@ -83,6 +83,7 @@ std::uint64_t address_of_trim(const LiveProcess& target, const heap::ArenaRing& 
   const auto maps = process::parse_mappings(target.text("maps"));
   const process::Mapping* first = process::first_mapping_of(maps.mappings, ring.library, ring.segment_start);
   const auto address = first ? process::exported_function(target, first->start, "malloc_trim") : std::nullopt;
+  if (!address) expect_alive(target);
   if (!address)
     refuse(fmt::format("{} in process {} does not export malloc_trim (a static program?); nothing was changed", ring.library,
                        target.pid()));
