@@ -68,6 +68,11 @@ std::vector<FrameReport> SiteBook::frames(trace::SiteId site) const {
     FrameReport plain;
     if (frame.method != trace::kNoMethod) {
       plain.function = reader_.stacks().methods()[frame.method];
+      const std::size_t line = plain.function.rfind("):");  // shop.Cart.add(int):12
+      if (line != std::string::npos) {
+        plain.line = static_cast<unsigned>(std::stoul("0" + plain.function.substr(line + 2)));
+        plain.function.resize(line + 1);
+      }
       plain.offset = frame.method;
       plain.is_java = true;
       frames.push_back(std::move(plain));

@@ -170,7 +170,8 @@ std::string place_text(const FrameReport& frame) {
 }
 
 std::string frame_text(const FrameReport& frame) {
-  if (frame.is_java) return printable(short_function(frame.function));
+  if (frame.is_java)
+    return printable(short_function(frame.function)) + (frame.line ? fmt::format(":{}", *frame.line) : std::string());
   const std::string place = place_text(frame);
   return printable(frame.function.empty() ? place : short_function(frame.function) + " at " + place);
 }

@@ -6,6 +6,7 @@
 
 #include "analyzer/trace/java_name.h"
 #include "analyzer/trace/packed_stacks.h"
+#include "heapspy/format/java_place.h"
 
 namespace heapspy::trace {
 
@@ -17,9 +18,11 @@ using format::StackCell;
 constexpr std::uint64_t kAddressMask = (1ull << format::kCodeModuleShift) - 1;
 constexpr std::uint32_t kNoCell = ~std::uint32_t{0};  // instead of a node: what is no cell
 constexpr std::uint64_t kBrokenCut = 0;               // no format::Cut
+constexpr std::uint32_t kPlace = 1u << 31;            // in method_of_number_: not a method's index, but a place's cell
 
 bool is_address(CellKind kind) { return kind == CellKind::frame || kind == CellKind::interrupted; }
-bool is_frame(CellKind kind) { return is_address(kind) || kind == CellKind::java; }
+bool is_java(CellKind kind) { return kind == CellKind::java || kind == format::kJavaPlaceCell; }
+bool is_frame(CellKind kind) { return is_address(kind) || is_java(kind); }
 bool is_written(const StackCell& cell) { return cell.kind != CellKind::none || cell.code || cell.parent; }
 
 // How many cells after this one belong to it.
@@ -120,12 +123,18 @@ void StackTable::describe_method(std::uint32_t number, std::string_view payload)
 
 void StackTable::find_descriptions() {
   for (std::size_t i = 0; i < cells_.size(); i++) {
-    const bool module = cells_[i].kind == CellKind::module;
-    if (!module && cells_[i].kind != CellKind::method) continue;
+    const bool module = cells_[i].kind == CellKind::module, place = cells_[i].kind == format::kPlaceCell;
+    if (!module && !place && cells_[i].kind != CellKind::method) continue;
     const std::string_view payload = payload_of(i);
-    if (payload.size() < (module ? sizeof(format::ModuleRecord) : sizeof(format::MethodRecord))) continue;
+    const std::uint64_t least = module  ? sizeof(format::ModuleRecord)
+                                : place ? sizeof(format::PlaceEntry) * std::max<std::uint64_t>(cells_[i].parent, 1)
+                                        : sizeof(format::MethodRecord);
+    if (payload.size() < least) continue;
     const auto number = static_cast<std::uint32_t>(cells_[i].code);
-    module ? describe_module(number, payload) : describe_method(number, payload);
+    if (place)
+      method_of_number_[number] = kPlace | static_cast<std::uint32_t>(i);
+    else
+      module ? describe_module(number, payload) : describe_method(number, payload);
     const std::size_t last = i + cells_described(cells_[i]);
     while (i < last) cell_nodes_[++i] = kNoCell;  // a row of bytes
   }
@@ -164,17 +173,36 @@ std::uint32_t StackTable::node_of(std::uint32_t cell) {
     }
     cell = at.parent;
   }
+  const auto method_frame = [&](std::uint32_t number, std::uint32_t line, std::uint32_t caller) {
+    const auto method = method_of_number_.find(number);
+    if (method == method_of_number_.end() || method->second & kPlace) return intern({kBrokenCut, kNoImage, 0, CellKind::cut});
+    std::uint32_t index = method->second;
+    if (line) {  // a method at a line is a method of its own
+      std::string name = methods_[index] + ":" + std::to_string(line);
+      const auto [known, is_new] = method_of_name_.try_emplace(name, static_cast<std::uint32_t>(methods_.size()));
+      if (is_new) methods_.push_back(std::move(name));
+      index = known->second;
+    }
+    return intern({index, kNoImage, caller, CellKind::java});
+  };
+  const auto java = [&](const StackCell& cell, std::uint32_t caller) {
+    const auto number = static_cast<std::uint32_t>(cell.code);
+    if (cell.kind == CellKind::java) return method_frame(number, 0, caller);
+    const auto place = method_of_number_.find(number);
+    if (place == method_of_number_.end() || !(place->second & kPlace)) return intern({kBrokenCut, kNoImage, 0, CellKind::cut});
+    const std::size_t described = place->second & ~kPlace;
+    const std::string_view entries = payload_of(described);
+    for (std::size_t i = cells_[described].parent; i-- > 0;) {  // outermost first
+      format::PlaceEntry entry;
+      std::memcpy(&entry, entries.data() + i * sizeof entry, sizeof entry);
+      caller = method_frame(entry.method, entry.line, caller);
+    }
+    return caller;
+  };
   if (broken) parent = intern({kBrokenCut, kNoImage, 0, CellKind::cut});
   while (!path_.empty()) {
     const StackCell& at = cells_[path_.back() - 1];
     Node node{at.code, kNoImage, parent, at.kind};
-    if (at.kind == CellKind::java) {
-      const auto method = method_of_number_.find(static_cast<std::uint32_t>(at.code));
-      if (method == method_of_number_.end())
-        node = {kBrokenCut, kNoImage, 0, CellKind::cut};
-      else
-        node.code = method->second;
-    }
     if (is_address(at.kind)) {
       node.code = at.code & kAddressMask;
       const auto module = modules_.find(static_cast<std::uint32_t>(at.code >> format::kCodeModuleShift));
@@ -183,7 +211,7 @@ std::uint32_t StackTable::node_of(std::uint32_t cell) {
         node.code -= module->second.bias;
       }
     }
-    parent = intern(node);
+    parent = is_java(at.kind) ? java(at, parent) : intern(node);
     cell_nodes_[path_.back() - 1] = parent;
     path_.pop_back();
   }

@@ -100,6 +100,10 @@ void no_java_frames(const char* missing) {
     Line() << "this JVM does not say where " << missing << " is. Call stacks without Java's methods.";
 }
 
+void no_java_lines() {
+  if (level_ >= LogLevel::info) Line() << "this JVM's compiled code is not laid out as expected. Java's methods without lines.";
+}
+
 void cannot_create_trace(const char* path, long error) {
   const char* what_to_do =
       error == -17 /* EEXIST */ ? "put %p into HEAPSPY_OUT, or let it be a folder, and each process has its own."

@@ -16,6 +16,7 @@ void trigger_without_ring();
 void no_libunwind();
 void no_stacks();
 void no_java_frames(const char* missing);
+void no_java_lines();
 void cannot_create_trace(const char* path, long error);
 void cannot_map_trace(const char* path, long error);
 void trace_folder_gone(const char* path);

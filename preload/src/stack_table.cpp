@@ -176,6 +176,20 @@ bool StackTable::add_method(uint32_t number, const Text* parts, int count) {
   return true;
 }
 
+PlaceEntry* StackTable::place_for(uint32_t entries) {
+  const uint32_t more = place_cells(entries);
+  const uint32_t first = more < kCells0 ? claim(1 + more) : 0;
+  StackCell* head = first ? cell(first) : nullptr;
+  return head ? reinterpret_cast<PlaceEntry*>(head + 1) : nullptr;
+}
+
+void StackTable::publish_place(uint32_t number, uint32_t entries, PlaceEntry* written) {
+  StackCell* head = reinterpret_cast<StackCell*>(written) - 1;
+  head->parent = entries;
+  head->code = static_cast<uint64_t>(place_cells(entries)) << 32 | number;
+  std::atomic_ref<CellKind>(head->kind).store(kPlaceCell, std::memory_order_release);
+}
+
 void StackTable::count_lost() {
   std::atomic_ref<uint64_t>(recorder->file.header().stacks_lost).fetch_add(1, std::memory_order_relaxed);
 }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "heapspy/format/java_place.h"
 #include "heapspy/format/layout.h"
 #include "lock.h"
 
@@ -42,6 +43,9 @@ class StackTable {
     uint64_t bytes;
   };
   bool add_method(uint32_t number, const Text* parts, int count);
+  // Room for a place's entries (java_place.h); it is published when they are written. nullptr: no room.
+  format::PlaceEntry* place_for(uint32_t entries);
+  static void publish_place(uint32_t number, uint32_t entries, format::PlaceEntry* written);
   void count_lost();
   // Every segment that there is.
   template <class Visit>

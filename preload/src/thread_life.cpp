@@ -125,6 +125,16 @@ void note_thread_name() {
   note_name(*thread);
 }
 
+void note_java_name(uint32_t tid, const char* name) {
+  if (recorder && recorder->at_rest) return;
+  ThreadState* thread = known_thread();
+  if (!thread || !thread->slot || !(thread = make_room())) return;
+  Shut shut;
+  os::SignalsBlocked blocked;
+  uint64_t words[kMaxRecordWords];
+  put_text_record(*thread, words, 1, Kind::thread_name, tid, name);
+}
+
 // glibc calls this when the thread ends, after C++ thread_local destructors. Frees may still follow (its thread cache, other
 // keys' destructors): they are recorded, the ring stays ours until the kernel says that the thread is gone.
 void thread_ends(void* state) {

@@ -17,6 +17,8 @@ void thread_ends(void* state);
 void note_thread_name();
 // Into its stream: what the thread is called now, if that is new.
 void note_name(ThreadState& thread);
+// Into the stream of the calling thread: what a JVM calls this thread.
+void note_java_name(uint32_t tid, const char* name);
 // At the start of a ring that a reader may have to understand by itself: who writes it.
 void say_who(ThreadState& thread);
 

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "tests/process/java.h"
 #include "tests/process/recording.h"
 
 namespace heapspy::test {
@@ -14,23 +14,6 @@ namespace {
 
 using testing::ElementsAreArray;
 using testing::HasSubstr;
-
-#if !defined(__x86_64__)
-#define HEAPSPY_NEEDS_STACKS() GTEST_SKIP() << "call stacks are taken on x86-64"
-#else
-#define HEAPSPY_NEEDS_STACKS() static_cast<void>(0)
-#endif
-
-// Each JDK that is installed, by its java.
-std::vector<std::string> jvms() {
-  std::vector<std::string> found;
-  std::error_code error;
-  for (const auto& each : std::filesystem::directory_iterator("/usr/lib/jvm", error))
-    if (!each.is_symlink() && std::filesystem::exists(each.path() / "bin/javac") &&
-        std::filesystem::exists(each.path() / "lib/server/libjvm.so"))
-      found.push_back(each.path() / "bin/java");
-  return found;
-}
 
 Launch launch_of(const std::string& java, const std::vector<std::string>& flags, const std::string& turns) {
   Launch launch{.command = {java, "-Xmx64m", "-XX:+UseSerialGC"}};
@@ -78,8 +61,7 @@ const std::vector<std::string> kOpened = {"java.util.zip.Inflater.init(boolean)"
                                           "Methods.open(int)", "Methods.main(String[])"};
 
 TEST(Java, MethodsOfTheInterpreterStandInStacksInTheirOrder) {
-  HEAPSPY_NEEDS_STACKS();
-  if (jvms().empty()) GTEST_SKIP() << "no JDK is installed";
+  HEAPSPY_NEEDS_JAVA_STACKS();
   for (const std::string& java : jvms()) {
     SCOPED_TRACE(java);
     Recording run(launch_of(java, {"-Xint"}, "500"));
@@ -94,10 +76,8 @@ TEST(Java, MethodsOfTheInterpreterStandInStacksInTheirOrder) {
   }
 }
 
-// Of a method that was compiled into its caller only the caller is known.
 TEST(Java, MethodsOfCompiledCodeStandInStacks) {
-  HEAPSPY_NEEDS_STACKS();
-  if (jvms().empty()) GTEST_SKIP() << "no JDK is installed";
+  HEAPSPY_NEEDS_JAVA_STACKS();
   for (const std::string& java : jvms()) {
     SCOPED_TRACE(java);
     Recording run(launch_of(
@@ -112,8 +92,7 @@ TEST(Java, MethodsOfCompiledCodeStandInStacks) {
 }
 
 TEST(Java, IsLeftOutWhereItIsAskedTo) {
-  HEAPSPY_NEEDS_STACKS();
-  if (jvms().empty()) GTEST_SKIP() << "no JDK is installed";
+  HEAPSPY_NEEDS_JAVA_STACKS();
   Launch launch = launch_of(jvms()[0], {}, "500");
   launch.environment = {{"HEAPSPY_JAVA", "off"}, {"HEAPSPY_LOG", "info"}};
   Recording run(launch);

@@ -11,6 +11,7 @@
 #include "analyzer/trace/packed_stacks.h"
 #include "analyzer/trace/reader.h"
 #include "analyzer/trace/timeline.h"
+#include "heapspy/format/java_place.h"
 #include "tests/support/trace_builder.h"
 
 namespace heapspy::test {
@@ -92,6 +93,32 @@ TEST(Stacks, HaveTheNamesOfJavasMethods) {
   EXPECT_EQ(stacks.site(once), stacks.site(again));
   EXPECT_TRUE(stacks.stack(stacks.site(nobodys)).frames.empty());
   EXPECT_EQ(stacks.stack(stacks.site(nobodys)).end, StackEnd::unknown);
+}
+
+TEST(Stacks, TellTheMethodsThatWereCompiledIntoOneAndTheirLines) {
+  TraceBuilder trace;
+  trace.method(7, "shop/Cart.add(I)V");
+  trace.method(8, "shop/Shop.main([Ljava/lang/String;)V");
+  trace.cell(9 | 1ull << 32, 2, format::kPlaceCell);
+  trace.cell(7 | 12ull << 32, 8, CellKind{34});  // its two entries, innermost first: (7, 12), (8, 34)
+  trace.cell(10 | 1ull << 32, 3, format::kPlaceCell);
+  trace.cell(7 | 12ull << 32, 8, CellKind{34});  // fewer than it says
+  const auto outer = trace.frame(0, 0x500);
+  const auto of_place = trace.frame(trace.cell(9, outer, format::kJavaPlaceCell), 0x600);
+  const auto of_cut_place = trace.cell(10, outer, format::kJavaPlaceCell),
+             nobodys = trace.cell(11, outer, format::kJavaPlaceCell), no_method = trace.cell(9, outer, CellKind::java);
+  TemporaryFile file(trace.bytes());
+  const trace::Reader reader(file.path());
+  trace::StackTable stacks = reader.stacks();
+  const Stack stack = stacks.stack(stacks.site(of_place));
+  ASSERT_EQ(stack.frames.size(), 4u);
+  EXPECT_EQ(stacks.methods()[stack.frames[1].method], "shop.Cart.add(int):12");
+  EXPECT_EQ(stacks.methods()[stack.frames[2].method], "shop.Shop.main(String[]):34");
+  EXPECT_EQ(stack.frames[3].address, 0x500u);
+  for (const auto each : {of_cut_place, nobodys, no_method}) {
+    EXPECT_TRUE(stacks.stack(stacks.site(each)).frames.empty());
+    EXPECT_EQ(stacks.stack(stacks.site(each)).end, StackEnd::unknown);
+  }
 }
 
 TEST(JavaName, LeavesOutWhatIsAnotherInEachRun) {

@@ -28,7 +28,8 @@ bool HotspotCode::is_library(const char* path) {
 
 void HotspotCode::begin() {
   os::SignalsBlocked blocked;
-  if (!options.java || !lock_.try_lock()) return;
+  if (!options.java) return state_.store(State::off, std::memory_order_relaxed);
+  if (!lock_.try_lock()) return;
   if (state_.load(std::memory_order_relaxed) == State::unknown) {
     const char* missing = structs_.read(library_.load(std::memory_order_relaxed));
     if (missing) message::no_java_frames(missing);

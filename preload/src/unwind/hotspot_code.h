@@ -39,6 +39,8 @@ class HotspotCode {
     if (library_.load(std::memory_order_acquire) && state_.load(std::memory_order_relaxed) < State::on) begin();
   }
 
+  // There is a JVM, and its code is not to be walked, or cannot be. In it rbp is no frame pointer.
+  bool is_left_out() const { return state_.load(std::memory_order_relaxed) == State::off; }
   bool covers(uint64_t pc) const {
     const uint64_t bytes = bytes_.load(std::memory_order_acquire);
     return pc - low_ < bytes;

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include "hotspot_scopes.h"
 #include "recorder.h"
 #include "text.h"
 
@@ -160,6 +161,117 @@ HotspotMethods::Named HotspotMethods::stub(const char* name) {
         const StackTable::Text text[] = {{"[", 1}, {name, bytes}, {"]", 1}};
         return recorder->stacks.add_method(number, text, 3);
       });
+}
+
+// 0: it is not.
+uint64_t HotspotMethods::known(uint64_t key, uint64_t content) const {
+  const Entry* table = table_.load(std::memory_order_acquire);
+  const uint64_t from = (key >> 3) * 0x9E3779B97F4A7C15ull >> 47;
+  for (uint64_t probe = 0; table && probe < kMostProbes; probe++) {
+    const Entry& entry = table[(from + probe) % kEntries];
+    const uint64_t there = entry.key.load(std::memory_order_acquire);
+    if (!there) break;
+    if (there != key) continue;
+    const uint64_t named = entry.named.load(std::memory_order_acquire);
+    const bool same = named && entry.content.load(std::memory_order_acquire) == content;
+    return same && entry.named.load(std::memory_order_acquire) == named ? named : 0;
+  }
+  return 0;
+}
+
+// Where `key` is, or may be put. The lock is held. nullptr: nowhere.
+HotspotMethods::Entry* HotspotMethods::room_for(uint64_t key) {
+  Entry* table = table_.load(std::memory_order_relaxed);
+  const uint64_t from = (key >> 3) * 0x9E3779B97F4A7C15ull >> 47;
+  for (uint64_t probe = 0; table && probe < kMostProbes; probe++) {
+    Entry& entry = table[(from + probe) % kEntries];
+    const uint64_t there = entry.key.load(std::memory_order_relaxed);
+    if (!there || there == key) return &entry;
+  }
+  return nullptr;
+}
+
+// `for_each_scope` calls its argument with each method and line, innermost first; false: what it read is no scope. A place that
+// says no more than its method is that method.
+template <class ForEach>
+HotspotMethods::Named HotspotMethods::place(uint64_t key, uint64_t content, bool is_mortal, ForEach for_each_scope) {
+  uint32_t scopes = 0;
+  bool has_line = false, complete = true;
+  Named outermost{};
+  const bool read = for_each_scope([&](uint64_t each, uint32_t line) {
+    outermost = method(each);
+    if (!outermost.number) complete = false;
+    has_line |= line != 0;
+    scopes++;
+  });
+  if (!read || !complete || !scopes || scopes > kMostScopes) return {};
+  os::SignalsBlocked blocked;
+  Locked locked(lock_);
+  if (const uint64_t before = known(key, content)) return unpacked(before);
+  uint64_t named =
+      outermost.number | static_cast<uint64_t>(outermost.is_mortal) << 31 | static_cast<uint64_t>(outermost.id) << 32;
+  Entry* entry = room_for(key);
+  if (!entry) return unpacked(named);
+  if (scopes > 1 || has_line) {
+    const uint32_t number = numbers_ + 1;
+    format::PlaceEntry* to = recorder->stacks.place_for(scopes);
+    if (!to) return unpacked(named);
+    for_each_scope([&](uint64_t each, uint32_t line) {
+      *to++ = {static_cast<uint32_t>(known(each, content_of(each)) & 0x3fffffff), line};
+    });
+    recorder->stacks.publish_place(number, scopes, to - scopes);
+    numbers_ = number;
+    named = number | 1u << 30 | static_cast<uint64_t>(is_mortal) << 31 | static_cast<uint64_t>(recorder->rules.new_id()) << 32;
+  }
+  entry->named.store(0, std::memory_order_release);
+  entry->content.store(content, std::memory_order_release);
+  entry->key.store(key, std::memory_order_release);
+  entry->named.store(named, std::memory_order_release);
+  return unpacked(named);
+}
+
+HotspotMethods::Named HotspotMethods::compiled(uint64_t blob, uint64_t pc, uint64_t sp) {
+  const HotspotStructs& s = *structs_;
+  const uint64_t own = word_at(blob, s.nmethod_method);
+  if (!s.has_scopes || without_places_.load(std::memory_order_relaxed)) return method(own);
+  // The JVM means to replace the frame and has put the address of a handler in the place of this one.
+  uint64_t handler, other_handler = 0;
+  if (s.nmethod_immutable >= 0) {
+    handler = at(blob, static_cast<int32_t>(word_at(blob, s.nmethod_deopt_offset)));
+    if (s.nmethod_deopt_mh_offset >= 0)
+      other_handler = at(blob, static_cast<int32_t>(word_at(blob, s.nmethod_deopt_mh_offset)));
+  } else {
+    handler = word_at(blob, s.nmethod_deopt);
+    if (s.nmethod_deopt_mh >= 0) other_handler = word_at(blob, s.nmethod_deopt_mh);
+  }
+  if (pc == handler || pc == other_handler) pc = word_at(sp, static_cast<int32_t>(word_at(blob, s.nmethod_original_pc)));
+  const uint64_t content = code_identity(blob);
+  if (const uint64_t named = known(pc, content); HEAPSPY_LIKELY(named != 0)) return unpacked(named);
+  const Named made = place(pc, content, false, [&](auto each) {
+    HotspotScopeWalk walk(s, blob, pc);
+    HotspotScope scope{own, -1};
+    if (!walk.found()) return each(own, 0u), true;  // native methods
+    while (walk.next(&scope)) each(scope.method, hotspot_line(s, scope.method, scope.bci));
+    return !walk.is_broken() && scope.method == own;
+  });
+  if (made.number) return made;
+  if (!without_places_.exchange(true)) message::no_java_lines();
+  return method(own);
+}
+
+HotspotMethods::Named HotspotMethods::interpreted(uint64_t method, uint64_t bcp) {
+  const HotspotStructs& s = *structs_;
+  const Named plain = this->method(method);
+  if (!plain.number || s.method_flags < 0) return plain;
+  const uint64_t constant = word_at(method, s.const_method), bci = bcp - at(constant, s.const_method_size);
+  if (bci >= half_at(constant, s.method_code_bytes)) return plain;
+  const uint64_t content = content_of(method);
+  if (const uint64_t named = known(bcp, content); HEAPSPY_LIKELY(named != 0)) return unpacked(named);
+  const Named made = place(bcp, content, plain.is_mortal, [&](auto each) {
+    each(method, hotspot_line(s, method, static_cast<int32_t>(bci)));
+    return true;
+  });
+  return made.number ? made : plain;
 }
 
 }  // namespace heapspy::unwind

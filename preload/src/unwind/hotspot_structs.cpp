@@ -1,5 +1,7 @@
 #include "hotspot_structs.h"
 
+#include <initializer_list>
+
 #include "exported_symbol.h"
 #include "text.h"
 
@@ -73,6 +75,36 @@ constexpr Wanted kFields[] = {
     {"Symbol", "_body[0]", &HotspotStructs::symbol_body},
     {"Array<Method*>", "_data", &HotspotStructs::methods_data},
 };
+// What the tables need not have: -1 then.
+constexpr Wanted kOptionalFields[] = {
+    {"Thread", "_osthread", &HotspotStructs::java_thread_os_thread},
+    {"JavaThread", "_osthread", &HotspotStructs::java_thread_os_thread},
+    {"OSThread", "_thread_id", &HotspotStructs::os_thread_id},
+    {"ConstMethod", "_flags", &HotspotStructs::method_flags},
+    {"ConstMethod", "_flags._flags", &HotspotStructs::method_flags},
+    {"ConstMethod", "_code_size", &HotspotStructs::method_code_bytes},
+    {"ConstMethod", "_constMethod_size", &HotspotStructs::method_words},
+    {"nmethod", "_compile_id", &HotspotStructs::nmethod_compile_id},
+    {"nmethod", "_scopes_pcs_offset", &HotspotStructs::nmethod_scope_pcs},
+    {"nmethod", "_orig_pc_offset", &HotspotStructs::nmethod_original_pc},
+    {"nmethod", "_dependencies_offset", &HotspotStructs::nmethod_dependencies},
+    {"nmethod", "_metadata_offset", &HotspotStructs::nmethod_metadata},
+    {"CompiledMethod", "_scopes_data_begin", &HotspotStructs::nmethod_scopes},
+    {"CodeBlob", "_code_begin", &HotspotStructs::blob_code},
+    {"CompiledMethod", "_deopt_handler_begin", &HotspotStructs::nmethod_deopt},
+    {"CompiledMethod", "_deopt_mh_handler_begin", &HotspotStructs::nmethod_deopt_mh},
+    {"nmethod", "_immutable_data", &HotspotStructs::nmethod_immutable},
+    {"nmethod", "_immutable_data_size", &HotspotStructs::nmethod_immutable_bytes},
+    {"nmethod", "_scopes_data_offset", &HotspotStructs::nmethod_scopes_offset},
+    {"CodeBlob", "_mutable_data", &HotspotStructs::blob_mutable},
+    {"CodeBlob", "_mutable_data_size", &HotspotStructs::blob_mutable_bytes},
+    {"CodeBlob", "_relocation_size", &HotspotStructs::blob_relocation_bytes},
+    {"CodeBlob", "_code_offset", &HotspotStructs::blob_code_offset},
+    {"nmethod", "_deopt_handler_offset", &HotspotStructs::nmethod_deopt_offset},
+    {"nmethod", "_deopt_mh_handler_offset", &HotspotStructs::nmethod_deopt_mh_offset},
+    {"PcDesc", "_pc_offset", &HotspotStructs::pc_desc_pc},
+    {"PcDesc", "_scope_decode_offset", &HotspotStructs::pc_desc_scope},
+};
 struct WantedStatic {
   const char* type;
   const char* field;
@@ -93,6 +125,8 @@ struct WantedSize {
   int32_t HotspotStructs::*bytes;
 };
 constexpr WantedSize kSizes[] = {{"ConstantPool", &HotspotStructs::pool_bytes}, {"HeapBlock", &HotspotStructs::block_bytes}};
+constexpr WantedSize kOptionalSizes[] = {{"ConstMethod", &HotspotStructs::const_method_size},
+                                         {"PcDesc", &HotspotStructs::pc_desc_bytes}};
 
 constexpr uint64_t kMostEntries = 20000, kLargestOffset = 4096;
 
@@ -100,7 +134,9 @@ constexpr uint64_t kMostEntries = 20000, kLargestOffset = 4096;
 
 const char* HotspotStructs::read(const void* library) {
   for (const Wanted& each : kFields) this->*each.offset = -1;
+  for (const Wanted& each : kOptionalFields) this->*each.offset = -1;
   for (const WantedSize& each : kSizes) this->*each.bytes = -1;
+  for (const WantedSize& each : kOptionalSizes) this->*each.bytes = -1;
 
   const Table fields(library, "gHotSpotVMStructs", "gHotSpotVMStructEntryArrayStride");
   const Table types(library, "gHotSpotVMTypes", "gHotSpotVMTypeEntryArrayStride");
@@ -127,6 +163,8 @@ const char* HotspotStructs::read(const void* library) {
     const char* name = field<const char*>(entry, name_at);
     if (!type || !name) break;
     if (field<int32_t>(entry, is_static_at)) {
+      if (same(type, "Abstract_VM_Version") && same(name, "_vm_major_version"))
+        version = field<const uint64_t*>(entry, address_at);
       for (const WantedStatic& each : kStatics)
         if (same(type, each.type) && same(name, each.field)) this->*each.address = field<const uint64_t*>(entry, address_at);
       continue;
@@ -135,6 +173,8 @@ const char* HotspotStructs::read(const void* library) {
     if (offset >= kLargestOffset) continue;
     for (const Wanted& each : kFields)
       if (same(type, each.type) && same(name, each.field)) this->*each.offset = static_cast<int32_t>(offset);
+    for (const Wanted& each : kOptionalFields)
+      if (same(type, each.type) && same(name, each.field)) this->*each.offset = static_cast<int32_t>(offset);
   }
   for (uint64_t i = 0; i < kMostEntries; i++) {
     const char* name = field<const char*>(types.entry(i), type_name_at);
@@ -142,13 +182,18 @@ const char* HotspotStructs::read(const void* library) {
     const uint64_t bytes = field<uint64_t>(types.entry(i), type_size_at);
     for (const WantedSize& each : kSizes)
       if (same(name, each.type) && bytes < kLargestOffset) this->*each.bytes = static_cast<int32_t>(bytes);
+    for (const WantedSize& each : kOptionalSizes)
+      if (same(name, each.type) && bytes < kLargestOffset) this->*each.bytes = static_cast<int32_t>(bytes);
   }
   for (uint64_t i = 0; i < kMostEntries; i++) {
     const char* name = field<const char*>(numbers.entry(i), number_name_at);
     if (!name) break;
+    if (same(name, "ConstMethod::_has_linenumber_table") || same(name, "ConstMethodFlags::_misc_has_linenumber_table"))
+      has_lines_flag = field<uint32_t>(numbers.entry(i), number_at);
     if (same(name, "frame::interpreter_frame_sender_sp_offset")) sender_sp_words = field<int32_t>(numbers.entry(i), number_at);
   }
 
+  look_at_scopes();
   for (const Wanted& each : kFields)
     if (this->*each.offset < 0) return each.field;
   for (const WantedSize& each : kSizes)
@@ -159,6 +204,32 @@ const char* HotspotStructs::read(const void* library) {
   // HotspotMethods takes a symbol's first word apart, as it is since JDK 13.
   if (symbol_length != 4 || symbol_body != 6) return "Symbol";
   return nullptr;
+}
+
+// Two layouts of an nmethod are known; of a third nothing is read.
+void HotspotStructs::look_at_scopes() {
+  const auto all = [&](std::initializer_list<int32_t> offsets) {
+    for (const int32_t each : offsets)
+      if (each < 0) return false;
+    return true;
+  };
+  const bool until_22 =
+      all({nmethod_dependencies, nmethod_metadata, nmethod_scopes, blob_code, nmethod_deopt}) && nmethod_immutable < 0;
+  const bool since_23 = all({nmethod_immutable, nmethod_immutable_bytes, nmethod_scopes_offset, blob_mutable,
+                             blob_mutable_bytes, blob_relocation_bytes, blob_code_offset, nmethod_deopt_offset});
+  // Before JDK 9, which had no CompiledMethod, the version was one of HotSpot's own.
+  const int32_t major = version ? *reinterpret_cast<const int32_t*>(version) : 0;
+  lowest_byte = since_23 || (until_22 && major >= 20);
+  has_scopes = (until_22 || since_23) && pc_desc_bytes == 16 &&
+               all({nmethod_compile_id, nmethod_scope_pcs, nmethod_original_pc, pc_desc_pc, pc_desc_scope});
+  // And of an interpreter's frame one: before JDK 9 the place in the bytecode stood elsewhere.
+  if (!has_scopes || !all({method_code_bytes, method_words, const_method_size}) || !has_lines_flag || has_lines_flag > 0xffff)
+    method_flags = -1;
+}
+
+bool HotspotStructs::read_of_threads(const void* library) {
+  read(library);
+  return java_thread_os_thread >= 0 && os_thread_id >= 0;
 }
 
 }  // namespace heapspy::unwind

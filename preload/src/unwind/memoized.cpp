@@ -124,6 +124,7 @@ bool Memoized::advance_otherwise(Frame& frame, uint64_t rule, uint64_t context, 
     }
     case RuleKind::by_frame:
       if (recorder->hotspot.covers(frame.pc) && !context) return advance_generated(frame, caller, stop);
+      if (!(frame.code >> 48) && recorder->hotspot.is_left_out()) break;
       return advance_by_frame_pointer(frame, caller, stop);
     default: break;
   }
