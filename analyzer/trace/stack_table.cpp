@@ -185,9 +185,9 @@ std::uint32_t StackTable::node_of(std::uint32_t cell) {
     }
     return intern({index, kNoImage, caller, CellKind::java});
   };
-  const auto java = [&](const StackCell& cell, std::uint32_t caller) {
-    const auto number = static_cast<std::uint32_t>(cell.code);
-    if (cell.kind == CellKind::java) return method_frame(number, 0, caller);
+  const auto java = [&](const StackCell& frame, std::uint32_t caller) {
+    const auto number = static_cast<std::uint32_t>(frame.code);
+    if (frame.kind == CellKind::java) return method_frame(number, 0, caller);
     const auto place = method_of_number_.find(number);
     if (place == method_of_number_.end() || !(place->second & kPlace)) return intern({kBrokenCut, kNoImage, 0, CellKind::cut});
     const std::size_t described = place->second & ~kPlace;
