@@ -124,8 +124,13 @@ void ThreadStats::thread_started(ThreadId id, std::uint32_t tid, std::string_vie
   if (stack_address) thread.stack_address = stack_address;
 }
 
+static constexpr std::size_t kKernelNameBytes = 15;  // that a thread's name may have
+
 void ThreadStats::thread_named(ThreadId id, std::string_view name, Tick tick) {
-  if (!name.empty()) at(id, tick).name = name;
+  std::string& known = at(id, tick).name;
+  // What the kernel has of a name says nothing new (a JVM gives it after the name itself).
+  if (!name.empty() && !(known.size() > name.size() && name.size() == kKernelNameBytes && known.starts_with(name)))
+    known = name;
 }
 
 void ThreadStats::thread_ended(ThreadId id, Tick tick) {

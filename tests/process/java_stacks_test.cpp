@@ -118,7 +118,7 @@ TEST(JavaStacks, AreThoseThatTheJvmTellsItself) {
   for (const std::string& java : jvms()) {
     SCOPED_TRACE(java);
     Launch launch{.command = {java}};
-    const std::string agent_options = other ? "20000,100000," : "1000,2000,";
+    const std::string agent_options = other ? "20000,100000," : "1000,1200,";
     launch.command.push_back("-agentpath:" + agent + "=" + agent_options + "observed");
     if (other) {
       std::istringstream words(other);
@@ -126,7 +126,7 @@ TEST(JavaStacks, AreThoseThatTheJvmTellsItself) {
       launch.limit_s = 3000;
     } else {
       for (const char* each : {"-Xmx64m", "-XX:+UseSerialGC", "-Xshare:auto"}) launch.command.emplace_back(each);
-      launch.command.insert(launch.command.end(), {victim_source("Shapes.java"), "150"});
+      launch.command.insert(launch.command.end(), {victim_source("Shapes.java"), "60"});
     }
     launch.environment = {{"HEAPSPY_DEPTH", "512"}, {"HEAPSPY_CHILDREN", "none"}};
     Recording run(launch);
@@ -151,7 +151,7 @@ TEST(JavaThreads, HaveTheNamesThatJavaGivesThem) {
     EXPECT_EQ(run.finish().out, "done 2000\n") << run.finish();
     const report::Report report = run.report();
     EXPECT_GT(thread_named(report, "a-thread-with-a-name-that-no-kernel-keeps").allocations, 0u);
-    EXPECT_GT(thread_named(report, "named-again-after-all-that-work").allocations, 0u);
+    EXPECT_GT(thread_named(report, "named-again-after-it-has-begun").allocations, 0u);
     EXPECT_GT(thread_named(report, "Reference Handler").allocations, 0u) << "begun before the JVM could be asked";
   }
 }

@@ -96,7 +96,9 @@ public class Shapes {
         other.start();
         for (int i = 0; i < turns; i++) round(i);
         other.join();
-        Thread.currentThread().setName("named-again-after-all-that-work");
+        Thread renamed = new Thread(() -> Thread.currentThread().setName("named-again-after-it-has-begun"));
+        renamed.start();
+        renamed.join();
         System.out.println("done " + Late.made.length);
     }
 }
