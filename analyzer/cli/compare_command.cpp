@@ -1,15 +1,22 @@
-// heapspy compare [--with LIST] [--repeat N] [--json] -- CMD…
+// heapspy compare [--with LIST] [--repeat N] [--sample SECONDS] [--until TEXT|SECONDS] [--load CMD] [--record FOLDER] [--json]
+// -- CMD…
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/message.h"
+#include "analyzer/cli/recorder_library.h"
 #include "analyzer/findings/quantity.h"
+#include "analyzer/report/plot.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/screen.h"
 #include "analyzer/trial/compare.h"
@@ -29,6 +36,8 @@ struct Options {
   unsigned repeat = 1;
   bool json = false;
   bool show_output = false;
+  double sample = 0;
+  std::string until, load, record;
   std::vector<std::string> program;  // for the help only; see Invocation::program
 };
 
@@ -41,6 +50,13 @@ ordered_json environment_of(const SettingResult& result) {
   ordered_json environment = ordered_json::object();
   for (const auto& [name, value] : result.recipe.environment) environment[name] = value;
   return environment;
+}
+
+ordered_json curve_json(const trial::MeasuredRun& run) {
+  if (run.curve.empty()) return {};
+  ordered_json curve = ordered_json::array();
+  for (const trial::RssPoint& point : run.curve) curve.push_back({{"time_s", point.time_s}, {"rss_bytes", point.rss_bytes}});
+  return curve;
 }
 
 // Runs in the order in which they were made.
@@ -56,6 +72,7 @@ void print_json(const Comparison& comparison, unsigned repeats) {
                       {"exit_status", run.exit_status},
                       {"peak_rss_bytes", or_null(run.peak_rss_bytes)},
                       {"end_rss_bytes", or_null(run.end_rss_bytes)},
+                      {"end_anonymous_bytes", or_null(run.end_anonymous_bytes)},
                       {"wall_s", run.wall_s},
                       {"cpu_s", run.cpu_s},
                       {"minor_faults", run.minor_faults},
@@ -63,6 +80,8 @@ void print_json(const Comparison& comparison, unsigned repeats) {
                       {"lock_wait_s", or_null(run.lock_wait_s)},
                       {"lock_wait_method", run.lock_wait_s ? ordered_json("sampling") : ordered_json()},
                       {"voluntary_switches", run.voluntary_switches},
+                      {"ended_by", run.ended_by_us ? "SIGTERM" : "itself"},
+                      {"curve", curve_json(run)},
                       {"process", run.largest_process},
                       {"memory_method", run.method == trial::MemoryMethod::exit_stop ? "exit_stop" : "sampling"},
                       {"in_effect", each.in_effect}});
@@ -80,6 +99,24 @@ void print_json(const Comparison& comparison, unsigned repeats) {
 
 std::string bytes_or_unknown(const std::optional<std::uint64_t>& bytes) {
   return bytes ? bytes_text(*bytes) : std::string("?");
+}
+
+// Of the first run of each setting.
+void print_curves(const Comparison& comparison) {
+  constexpr char kMarks[] = "abcdefghijklmnopqrstuvwxyz";
+  std::vector<report::PlotCurve> curves;
+  std::string legend;
+  for (const SettingResult& each : comparison.settings) {
+    if (each.tries.empty() || each.tries[0].run.curve.empty() || curves.size() >= 26) continue;
+    report::PlotCurve curve{kMarks[curves.size()], {}};
+    for (const trial::RssPoint& point : each.tries[0].run.curve) curve.points.push_back({point.time_s, point.rss_bytes});
+    legend += fmt::format("{}{} {}", legend.empty() ? "" : ", ", curve.mark, each.setting.text);
+    curves.push_back(std::move(curve));
+  }
+  const std::vector<std::string> lines = report::plot(curves, report::kWidth, 12);
+  if (lines.empty()) return;
+  fmt::print("\nRSS of the first runs, sampled: {}\n", legend);
+  for (const std::string& line : lines) fmt::print("{}\n", line);
 }
 
 void print_text(const Comparison& comparison, unsigned repeats) {
@@ -111,6 +148,7 @@ void print_text(const Comparison& comparison, unsigned repeats) {
     fmt::print("Not loaded: the program ignores LD_PRELOAD (static, setuid, or it cleared its environment).\n");
   if (sampled) fmt::print("RSS at the end is from samples every 10 ms: the program could not be held at its exit.\n");
 
+  print_curves(comparison);
   bool first = true;
   for (const SettingResult& each : comparison.settings) {
     const std::string hand = trial::by_hand(each.recipe);
@@ -129,6 +167,23 @@ void warn_of_settings_in_force() {
       say(fmt::format("{}={} is set here and holds in every run; unset it to compare with the defaults", name, value));
 }
 
+// "90", "2.5": seconds; anything else is text to wait for.
+std::optional<double> seconds_of(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+  return error == std::errc{} && end == text.data() + text.size() && value > 0 ? std::optional(value) : std::nullopt;
+}
+
+trial::CompanionPlan companion_of(const Options& options) {
+  trial::CompanionPlan plan;
+  if (options.sample > 0) plan.sample_s = options.sample;
+  plan.until_s = seconds_of(options.until);
+  if (!plan.until_s) plan.until_text = options.until;
+  if (!options.load.empty()) plan.load = {"/bin/sh", "-c", options.load};
+  plan.show_output = options.show_output;
+  return plan;
+}
+
 ExitStatus compare(const Options& options, const std::vector<std::string>& command) {
   if (command.empty())
     throw Failure(ExitStatus::wrong_usage,
@@ -136,6 +191,16 @@ ExitStatus compare(const Options& options, const std::vector<std::string>& comma
   trial::ComparePlan plan;
   plan.command = command;
   plan.repeat = options.repeat;
+  plan.companion = companion_of(options);
+  if (!options.record.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(options.record, error);
+    if (error)
+      throw Failure(ExitStatus::wrong_usage,
+                    fmt::format("--record: {}: {}", report::printable(options.record), error.message()));
+    plan.record_folder = std::filesystem::absolute(options.record);
+    plan.recorder = find_recorder_library();
+  }
   plan.output = options.show_output ? process::ChildOutput::to_stderr : process::ChildOutput::discard;
   try {
     plan.settings = trial::parse_settings(options.with);
@@ -161,8 +226,12 @@ ExitStatus compare(const Options& options, const std::vector<std::string>& comma
     print_json(comparison, options.repeat);
   else
     print_text(comparison, options.repeat);
+  if (!options.record.empty() && !options.json)
+    fmt::print("\nA trace of one more run of each setting is in {}: heapspy diff BEFORE AFTER\n",
+               report::printable(options.record));
   for (const SettingResult& each : comparison.settings)
-    if (each.medians.exit_status != 0)
+    // SIGTERM ends many a server without further words.
+    if (each.medians.exit_status != 0 && !(each.tries.back().run.ended_by_us && each.medians.exit_status == 128 + SIGTERM))
       say(fmt::format("with {} the program ended with status {}", each.setting.text, each.medians.exit_status));
   return ExitStatus::done;
 }
@@ -178,6 +247,23 @@ void add_compare_command(CLI::App& app, Invocation& invocation) {
                    "settings, comma-separated: " + trial::accepted_settings() + "; if not given: " + options->with)
       ->option_text("LIST");
   command->add_option("--repeat", options->repeat, "runs of each setting")->check(CLI::Range(1u, 1000u))->option_text("N [1]");
+  command->add_option("--sample", options->sample, "seconds between two samples of RSS, drawn as a curve")
+      ->check(CLI::Range(0.01, 1e6))
+      ->option_text("SECONDS");
+  command
+      ->add_option(
+          "--until", options->until,
+          "for servers: the program gets SIGTERM after so many seconds, or once its output has this text; RSS at the end "
+          "is that before")
+      ->option_text("TEXT|SECONDS");
+  command
+      ->add_option("--load", options->load,
+                   "a command line for sh, run beside each run; without --until the program gets SIGTERM when it ends")
+      ->option_text("CMD");
+  command
+      ->add_option("--record", options->record,
+                   "run each setting once more under the recorder and keep the traces in this folder, for heapspy diff")
+      ->option_text("FOLDER");
   command->add_flag("--json", options->json, "print schema heapspy.compare/1");
   command->add_flag("--show-output", options->show_output, "show on stderr what the program prints");
   command->footer(example("heapspy compare --with default,arena_max=2,jemalloc --repeat 3 -- java -jar app.jar"));

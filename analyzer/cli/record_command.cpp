@@ -85,6 +85,7 @@ const std::vector<Setting> kSettings = {
      "call stacks of allocations: auto (dwarf where it can be), dwarf, fp (frame pointers), libunwind, none",
      {"auto", "dwarf", "fp", "libunwind", "none"}},
     {"--depth", "HEAPSPY_DEPTH", "frames kept of a call stack, 1 to 1024", {}, judge_depth},
+    {"--touch", "HEAPSPY_TOUCH", "on: learn which pages of large blocks are touched, for replay; off", {"off", "on"}},
     {"--java", "HEAPSPY_JAVA", "auto: methods of Java in call stacks; off", {"auto", "off"}},
     {"--clock", "HEAPSPY_CLOCK", "stamp: a time now and then; event: at every event, slower", {"stamp", "event"}},
     {"--max", "HEAPSPY_MAX", "space for a trace, such as 8GiB", {}, judge_max},

@@ -1,8 +1,9 @@
-// heapspy replay TRACE [--with LIST] [--repeat N] [--touch estimated|all|none] [--json]
+// heapspy replay TRACE [--with LIST] [--repeat N] [--touch recorded|all|none] [--order total|window] [--cpus N] [--json]
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,7 +15,7 @@
 #include "analyzer/cli/recorder_library.h"
 #include "analyzer/findings/quantity.h"
 #include "analyzer/process/child_process.h"
-#include "analyzer/report/drawing.h"
+#include "analyzer/report/plot.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/screen.h"
 #include "analyzer/trial/replay.h"
@@ -31,13 +32,14 @@ using trial::ReplayedSetting;
 
 struct Options {
   std::string trace, with = "default,arena_max=1,arena_max=2,trim_threshold=128KiB,jemalloc,tcmalloc,mimalloc";
-  std::string touch = "estimated";
-  unsigned repeat = 1;
+  std::string touch = "recorded", order = "total";
+  unsigned repeat = 1, cpus = 0;
   bool json = false;
+  bool ranges() const { return order == "total"; }
 };
 
 trial::Touch touch_of(const std::string& word) {
-  return word == "all" ? trial::Touch::all : word == "none" ? trial::Touch::none : trial::Touch::estimated;
+  return word == "all" ? trial::Touch::all : word == "none" ? trial::Touch::none : trial::Touch::recorded;
 }
 
 ordered_json curve_json(const Replayed& run) {
@@ -47,6 +49,19 @@ ordered_json curve_json(const Replayed& run) {
   return curve;
 }
 
+std::string touch_word(const Options& options, const trial::Replay& replay) {
+  return options.touch == "recorded" && !replay.touch_is_told ? "estimated" : options.touch;
+}
+
+template <typename Value>
+ordered_json or_null(const std::optional<Value>& value) {
+  return value ? ordered_json(*value) : ordered_json();
+}
+
+ordered_json range_json(const Options& options, const trial::Range& range) {
+  return options.ranges() ? ordered_json({range.least, range.most}) : ordered_json();
+}
+
 void print_json(const Options& options, const trial::Replay& replay) {
   ordered_json runs = ordered_json::array(), missing = ordered_json::array();
   for (const ReplayedSetting& each : replay.settings) {
@@ -54,6 +69,7 @@ void print_json(const Options& options, const trial::Replay& replay) {
     for (const auto& [name, value] : each.recipe.environment) environment[name] = value;
     for (std::size_t i = 0; i < each.tries.size(); i++) {
       const Replayed& run = each.tries[i];
+      const Replayed& cost = each.at_once ? *each.at_once : run;
       runs.push_back({{"setting", each.setting.text},
                       {"environment", environment},
                       {"repeat", i + 1},
@@ -61,67 +77,97 @@ void print_json(const Options& options, const trial::Replay& replay) {
                       {"peak_heap_bytes", run.peak_heap_bytes},
                       {"end_heap_bytes", run.end_heap_bytes},
                       {"arenas", run.arenas ? ordered_json(*run.arenas) : ordered_json()},
-                      {"wall_s", run.wall_s},
-                      {"cpu_s", run.cpu_s},
-                      {"minor_faults", run.minor_faults},
-                      {"lock_waits", nullptr},  // calls are played one after another: nobody waits for a lock
-                      {"lock_wait_s", nullptr},
+                      {"peak_heap_range_bytes", range_json(options, each.peak_range)},
+                      {"end_heap_range_bytes", range_json(options, each.end_range)},
+                      {"order", options.order},
+                      // Of threads that play at once, where they were; one after the other nobody waits.
+                      {"cost_order", each.at_once ? "window" : options.order},
+                      {"wall_s", cost.wall_s},
+                      {"cpu_s", cost.cpu_s},
+                      {"minor_faults", cost.minor_faults},
+                      {"lock_waits", or_null(cost.lock_waits)},
+                      {"lock_wait_s", or_null(cost.lock_wait_s)},
                       {"failed", run.failed},
                       {"curve", curve_json(run)}});
     }
     const std::string& reason = each.recipe.unavailable.empty() ? each.problem : each.recipe.unavailable;
     if (!reason.empty()) missing.push_back({{"setting", each.setting.text}, {"reason", reason}});
   }
-  const ordered_json root = {{"schema", "heapspy.replay/1"}, {"trace", options.trace}, {"touch", options.touch},
-                             {"left_out", replay.left_out},  {"runs", runs},           {"missing", missing},
-                             {"advice", replay.advice}};
+  const ordered_json root = {
+      {"schema", "heapspy.replay/1"}, {"trace", options.trace},    {"touch", touch_word(options, replay)},
+      {"left_out", replay.left_out},  {"threads", replay.threads}, {"runs", runs},
+      {"missing", missing},           {"notes", replay.notes},     {"advice", replay.advice}};
   fmt::print("{}\n", root.dump(2, ' ', false, ordered_json::error_handler_t::replace));
 }
 
-// Its own peak is the full height: how it goes, not how much.
-std::string course(const Replayed& run) {
-  constexpr std::size_t kColumns = 24;
-  std::vector<std::optional<std::uint64_t>> heights(kColumns);
-  const double end = run.curve.empty() ? 0 : std::max(run.curve.back().time_s, 1e-9);
-  for (const trial::CurvePoint& point : run.curve) {
-    auto& height = heights[std::min(kColumns - 1, static_cast<std::size_t>(point.time_s / end * kColumns))];
-    height = std::max(height.value_or(0), point.heap_bytes);
+// One letter each: the first of the name that no other has taken, else a digit.
+std::vector<char> marks_of(const std::vector<ReplayedSetting>& settings) {
+  std::vector<char> marks;
+  const auto taken = [&](char c) { return std::find(marks.begin(), marks.end(), c) != marks.end(); };
+  for (const ReplayedSetting& each : settings) {
+    const std::string& name = each.setting.text;
+    // arena_max=2: the number says more than the name.
+    std::string wishes = name.find("arena_max=") == 0 ? name.substr(name.find('=') + 1) + name : name;
+    wishes += "0123456789#";
+    for (const char c : wishes)
+      if (std::isalnum(static_cast<unsigned char>(c)) && !taken(c)) {
+        marks.push_back(c);
+        break;
+      }
+    if (marks.size() <= static_cast<std::size_t>(&each - settings.data())) marks.push_back('#');
   }
-  for (std::size_t i = 1; i < kColumns; i++)
-    if (!heights[i]) heights[i] = heights[i - 1];
-  return report::sparkline(heights);
+  return marks;
 }
 
-// Least and most over the repeats, where there are several.
-std::string spread(const ReplayedSetting& each) {
-  if (each.tries.size() < 2) return "";
-  const auto [least, most] =
-      std::minmax_element(each.tries.begin(), each.tries.end(),
-                          [](const Replayed& a, const Replayed& b) { return a.peak_heap_bytes < b.peak_heap_bytes; });
-  return fmt::format("  peak {} to {}", bytes_text(least->peak_heap_bytes), bytes_text(most->peak_heap_bytes));
+void print_plot(const trial::Replay& replay, const std::vector<char>& marks) {
+  std::vector<report::PlotCurve> curves;
+  std::string legend;
+  for (std::size_t i = 0; i < replay.settings.size(); i++) {
+    const Replayed* run = replay.settings[i].middle();
+    if (!run) continue;
+    report::PlotCurve curve{marks[i], {}};
+    for (const trial::CurvePoint& point : run->curve) curve.points.push_back({point.time_s, point.heap_bytes});
+    curves.push_back(std::move(curve));
+  }
+  const std::vector<std::string> lines = report::plot(curves, report::kWidth, 14);
+  if (lines.empty()) return;
+  fmt::print("\nHeap in RAM over the trace's time (where curves meet, the setting named first is seen)\n");
+  for (const std::string& line : lines) fmt::print("{}\n", line);
+}
+
+std::string range_text(const trial::Range& range) {
+  return fmt::format("{} to {}", bytes_text(range.least), bytes_text(range.most));
 }
 
 void print_text(const Options& options, const trial::Replay& replay) {
   for (const std::string& line : report::wrap(report::printable(replay.advice), report::kWidth)) fmt::print("{}\n", line);
   std::size_t width = 14;
   for (const ReplayedSetting& each : replay.settings) width = std::max(width, each.setting.text.size());
-  fmt::print("\n{:<{}}{:>12}{:>12}{:>8}{:>10}{:>14}  heap over time\n", "setting", width, "heap peak", "heap end", "arenas",
-             "CPU", "minor faults");
-  for (const ReplayedSetting& each : replay.settings) {
+  const std::vector<char> marks = marks_of(replay.settings);
+  const bool waits = replay.threads > 1 && options.ranges();
+  fmt::print("\n  {:<{}}{:>11}{:>11}{:>8}{:>10}{:>14}{}{}\n", "setting", width, "heap peak", "heap end", "arenas", "CPU",
+             "minor faults", waits ? "  lock waits" : "", options.ranges() ? "  peak between" : "");
+  for (std::size_t i = 0; i < replay.settings.size(); i++) {
+    const ReplayedSetting& each = replay.settings[i];
     const Replayed* run = each.middle();
     if (!run) {
-      fmt::print("{:<{}}  {}\n", each.setting.text, width,
-                 each.recipe.unavailable.empty() ? each.problem : each.recipe.unavailable);
+      fmt::print("  {:<{}}  {}\n", each.setting.text, width,
+                 each.recipe.unavailable.empty() ? report::printable(each.problem) : each.recipe.unavailable);
       continue;
     }
-    fmt::print("{:<{}}{:>12}{:>12}{:>8}{:>10}{:>14}  {}{}\n", each.setting.text, width, bytes_text(run->peak_heap_bytes),
-               bytes_text(run->end_heap_bytes), run->arenas ? count_text(*run->arenas) : "-", seconds_text(run->cpu_s),
-               count_text(run->minor_faults), course(*run), spread(each));
+    const Replayed& cost = *each.cost();
+    fmt::print("{} {:<{}}{:>11}{:>11}{:>8}{:>10}{:>14}", marks[i], each.setting.text, width, bytes_text(run->peak_heap_bytes),
+               bytes_text(run->end_heap_bytes), run->arenas ? count_text(*run->arenas) : "-", seconds_text(cost.cpu_s),
+               count_text(cost.minor_faults));
+    if (waits) fmt::print("{:>12}", cost.lock_waits ? count_text(*cost.lock_waits) : "?");
+    fmt::print("{}\n", options.ranges() ? "  " + range_text(each.peak_range) : "");
   }
-  if (options.touch == "estimated")
+  print_plot(replay, marks);
+  for (const std::string& note : replay.notes) fmt::print("Note: {}.\n", note);
+  if (touch_word(options, replay) == "estimated")
     fmt::print(
         "Pages of blocks from 8 KiB on are written as snapshots saw them in RAM: an estimate from above (--touch all, none: "
-        "the bounds).\n");
+        "the bounds; HEAPSPY_TOUCH=on records it).\n");
   if (replay.left_out)
     fmt::print("{} calls are left out: of blocks that the trace does not know.\n", count_text(replay.left_out));
   bool first = true;
@@ -144,6 +190,9 @@ ExitStatus run(const Options& options) {
   }
   plan.touch = touch_of(options.touch);
   plan.repeat = options.repeat;
+  plan.order = options.order == "window" ? trial::Order::window : trial::Order::total;
+  plan.ranges = options.ranges();
+  if (options.cpus) plan.cpus = options.cpus;
   plan.replayer = find_replayer();
   const trace::Reader reader(options.trace);
   if (reader.header().mode != format::Mode::full)
@@ -185,10 +234,20 @@ void add_replay_command(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(1u, 1000u))
       ->option_text("N [1]");
   command
-      ->add_option("--touch", options->touch,
-                   "which pages of large blocks are written: estimated (from snapshots), all or none")
+      ->add_option(
+          "--touch", options->touch,
+          "which pages of large blocks are written: recorded (by HEAPSPY_TOUCH; else estimated from snapshots), all or none")
       ->type_name("HOW")
-      ->check(one_of({"estimated", "all", "none"}));
+      ->check(one_of({"recorded", "all", "none"}));
+  command
+      ->add_option("--order", options->order,
+                   "total: each call when it was made; window: threads at once within 4096 calls or 1 ms, faster, no ranges")
+      ->type_name("HOW")
+      ->check(one_of({"total", "window"}));
+  command
+      ->add_option("--cpus", options->cpus, "arenas are limited as on a machine with so many; if not given: the recorded one")
+      ->check(CLI::Range(1u, 100000u))
+      ->option_text("N");
   command->add_flag("--json", options->json, "print schema heapspy.replay/1");
   command->footer(example("heapspy replay heapspy.java.4242.*.hspy --with default,arena_max=2,jemalloc"));
   command->callback([options, &invocation] { invocation.status = run(*options); });

@@ -43,15 +43,19 @@ void wait_away(pid_t pid) {
   }
 }
 
-[[noreturn]] void become(char* const* command, char* const* environment, ChildOutput output, int gate, int errors) {
+[[noreturn]] void become(char* const* command, char* const* environment, const ChildPlan& plan, int gate, int errors) {
   char go;
   while (::read(gate, &go, 1) < 0 && errno == EINTR) {
   }
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (output == ChildOutput::to_stderr) ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  if (output == ChildOutput::discard) {
+  if (plan.output_fd >= 0) {
+    ::dup2(plan.output_fd, STDOUT_FILENO);
+    ::dup2(plan.output_fd, STDERR_FILENO);
+  } else if (plan.output == ChildOutput::to_stderr) {
+    ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  } else if (plan.output == ChildOutput::discard) {
     const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (null >= 0) ::dup2(null, STDOUT_FILENO);
   }
@@ -86,7 +90,7 @@ pid_t start_child(const ChildPlan& plan, const std::function<void(pid_t)>& befor
   if (pid < 0) throw StartError(errno, fmt::format("no process can be made: {}", std::strerror(errno)));
   if (pid == 0) {
     gate.close_end(1);
-    become(arguments.data(), variables.data(), plan.output, gate.ends[0], errors.ends[1]);
+    become(arguments.data(), variables.data(), plan, gate.ends[0], errors.ends[1]);
   }
   errors.close_end(1);
   try {

@@ -20,6 +20,7 @@ struct ChildPlan {
   std::vector<std::string> command;           // not empty; the program is looked up in PATH as a shell does
   EnvironmentChanges environment;             // on top of this process's
   ChildOutput output = ChildOutput::inherit;  // where the child's stdout goes
+  int output_fd = -1;                         // if not -1: where its stdout and stderr go
 };
 
 // The program could not be started. error: errno of execvp.

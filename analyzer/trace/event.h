@@ -49,6 +49,9 @@ class Observer {
   // A realloc of an existing block to more than 0 bytes that succeeded. `after.born` is `before.born`; `before` may be
   // unknown (known == false), and may then still say what is known of an inherited block.
   virtual void resized(const Block& /*before*/, const Block& /*after*/, ThreadId /*by*/, Tick) {}
+  // How many whole pages of the block that this thread releases or resizes next were touched (HEAPSPY_TOUCH). It may be told
+  // before the block's allocation.
+  virtual void touched(ThreadId, std::uint64_t /*address*/, std::uint64_t /*pages*/) {}
   virtual void failed(ThreadId, Origin, std::uint64_t /*size*/, Tick) {}
   // A free of an address where no block lives as far as the trace knows. `inherited`: the process was forked and the
   // address was never allocated in it, so the parent allocated it.

@@ -46,6 +46,7 @@ struct Snapshot {
   std::uint64_t page_bytes = 4096;
   std::vector<Mapping> mappings;                      // by address
   std::vector<ResidentPages> resident;                // by address
+  std::vector<ResidentPages> marked;                  // by address: of these, pages that no block's owner has touched
   std::vector<format::HeapRecord> heaps;              // by address
   std::map<std::uint32_t, std::string> thread_names;  // tid → comm
   std::string status_text;                            // /proc/PID/status

@@ -90,6 +90,7 @@ Snapshot decode_snapshot(std::string_view payload, std::uint64_t page_bytes) {
         break;
       case SnapshotTag::mappings: decode_mappings(content, snapshot.mappings); break;
       case SnapshotTag::residency: decode_residency(content, snapshot.resident); break;
+      case SnapshotTag::marked: decode_residency(content, snapshot.marked); break;
       case SnapshotTag::heaps: {
         ByteRow row(content);
         while (const auto heap = row.next<format::HeapRecord>()) snapshot.heaps.push_back(*heap);
@@ -108,6 +109,7 @@ Snapshot decode_snapshot(std::string_view payload, std::uint64_t page_bytes) {
   auto by_start = [](const auto& left, const auto& right) { return left.start < right.start; };
   std::sort(snapshot.mappings.begin(), snapshot.mappings.end(), by_start);
   std::sort(snapshot.resident.begin(), snapshot.resident.end(), by_start);
+  std::sort(snapshot.marked.begin(), snapshot.marked.end(), by_start);
   std::sort(snapshot.heaps.begin(), snapshot.heaps.end(),
             [](const format::HeapRecord& left, const format::HeapRecord& right) { return left.address < right.address; });
   return snapshot;

@@ -387,6 +387,11 @@ void ThreadCursor::decode_long(Batch& batch, const std::uint64_t* from, std::siz
       batch.events.push_back(event);
       return;
     }
+    case Kind::touched:
+      event.act = Act::touched;
+      event.size = record.payload;
+      batch.events.push_back(event);
+      return;
     case Kind::realloc_failed: return end_realloc(batch, 0, record.size, Act::failed);
     case Kind::realloc_freed: return end_realloc(batch, 0, 0, Act::realloc_free);
     case Kind::thread_start: return with_text(Act::thread_start);

@@ -29,7 +29,8 @@ enum class Act : std::uint8_t {
   thread_start,  // address: stack; size: tid; text
   thread_name,   // size: tid of the named thread; text
   thread_end,
-  mark,  // text; detail: the Kind, mark or paused or resumed
+  mark,     // text; detail: the Kind, mark or paused or resumed
+  touched,  // size: whole pages of the block at `address`, whose release by this thread follows
 };
 
 struct Event {

@@ -125,6 +125,9 @@ struct Timeline::State {
       case Act::failed:
         for (Observer* observer : observers) observer->failed(lane.thread, static_cast<Origin>(event.detail), event.size, now);
         break;
+      case Act::touched:
+        for (Observer* observer : observers) observer->touched(lane.thread, event.address, event.size);
+        break;
       case Act::thread_start:
       case Act::thread_name:
       case Act::thread_end:

@@ -64,6 +64,27 @@ std::string cost_words(const SettingResult& base, const SettingResult& best) {
   return text;
 }
 
+process::EnvironmentChanges environment_of(const SettingResult& each, const std::string& preload) {
+  process::EnvironmentChanges environment;
+  const auto set = [&](const std::string& name, const std::optional<std::string>& value) {
+    std::erase_if(environment, [&](const auto& change_of) { return change_of.first == name; });
+    environment.emplace_back(name, value);
+  };
+  set("LD_PRELOAD", preload.empty() ? std::nullopt : std::optional(preload));
+  for (const auto& [name, value] : each.recipe.environment) set(name, value);
+  return environment;
+}
+
+// The recorder first, then what the setting preloads.
+void add_recorder(process::EnvironmentChanges& environment, const ComparePlan& plan, const SettingResult& each) {
+  for (auto& [name, value] : environment)
+    if (name == "LD_PRELOAD") value = plan.recorder + (value ? ":" + *value : "");
+  std::string name = each.setting.text;
+  std::replace(name.begin(), name.end(), '%', '_');
+  std::replace(name.begin(), name.end(), '/', '_');
+  environment.emplace_back("HEAPSPY_OUT", fmt::format("{}/{}.%n.%p.%t.hspy", plan.record_folder, name));
+}
+
 void rewind_input() {
   // A file as stdin is read from its start by each run; pipes and terminals cannot be.
   ::lseek(STDIN_FILENO, 0, SEEK_SET);
@@ -155,21 +176,19 @@ Comparison compare(const ComparePlan& plan) {
     available += comparison.settings.back().recipe.unavailable.empty();
   }
 
+  const bool record = !plan.record_folder.empty();
   std::size_t run = 0;
-  for (unsigned repeat = 1; repeat <= plan.repeat; repeat++)
+  for (unsigned repeat = 1; repeat <= plan.repeat + record; repeat++)
     for (SettingResult& each : comparison.settings) {
       if (!each.recipe.unavailable.empty()) continue;
-      if (plan.progress) plan.progress(++run, available * plan.repeat, each.setting, repeat);
-      RunPlan run_plan{{plan.command, {}, plan.output}, each.recipe.library};
-      auto& environment = run_plan.child.environment;
-      environment.emplace_back("LD_PRELOAD", preload.empty() ? std::nullopt : std::optional(preload));
-      for (const auto& [name, value] : each.recipe.environment) {
-        std::erase_if(environment, [&name = name](const auto& change_of) { return change_of.first == name; });
-        environment.emplace_back(name, value);
-      }
+      const bool recorded = repeat > plan.repeat;
+      if (plan.progress) plan.progress(++run, available * (plan.repeat + record), each.setting, repeat);
+      RunPlan run_plan{{plan.command, environment_of(each, preload), plan.output}, each.recipe.library, plan.companion};
+      if (recorded) add_recorder(run_plan.child.environment, plan, each);
       rewind_input();
-      each.tries.push_back({repeat, run_measured(run_plan)});
-      const MeasuredRun& last = each.tries.back().run;
+      const MeasuredRun last = run_measured(run_plan);
+      if (recorded) continue;
+      each.tries.push_back({repeat, last});
       if (!each.recipe.library.empty() && last.peak_rss_bytes && !last.library_seen) each.in_effect = false;
     }
   for (SettingResult& each : comparison.settings) each.medians = medians_of(each.tries);

@@ -16,6 +16,9 @@ struct ComparePlan {
   std::vector<Setting> settings;
   unsigned repeat = 1;
   process::ChildOutput output = process::ChildOutput::discard;
+  CompanionPlan companion;
+  // Where a trace of one more run of each setting is kept; "" nowhere. Needs the recorder's path.
+  std::string record_folder, recorder;
   // Called before each run; may be empty.
   std::function<void(std::size_t run, std::size_t runs, const Setting&, unsigned repeat)> progress;
 };

@@ -25,8 +25,9 @@ double seconds(const timeval& time) { return static_cast<double>(time.tv_sec) + 
 
 // What one process of the run had. Taken together, so that peak and end are of the same process.
 struct Memory {
-  std::uint64_t peak_bytes = 0, end_bytes = 0;
+  std::uint64_t peak_bytes = 0, end_bytes = 0, end_anonymous_bytes = 0;
   std::string name;
+  pid_t pid = 0;
   bool library_seen = false;
 };
 
@@ -37,7 +38,12 @@ std::optional<Memory> read_memory_of(pid_t pid, const std::string& library) {
     const auto rollup = process::parse_rollup(target.try_text("smaps_rollup").value_or(""));
     const process::Status status = process::parse_status(target.try_text("status").value_or(""));
     if (!rollup || !status.peak_rss_bytes) return std::nullopt;
-    Memory memory{std::max(*status.peak_rss_bytes, rollup->rss_bytes), rollup->rss_bytes, status.name, false};
+    Memory memory{std::max(*status.peak_rss_bytes, rollup->rss_bytes),
+                  rollup->rss_bytes,
+                  rollup->anonymous_bytes,
+                  status.name,
+                  pid,
+                  false};
     if (!library.empty()) {
       // maps shows the file that a link leads to: libmimalloc.so.2.0 for libmimalloc.so.2.
       const std::string maps = target.try_text("maps").value_or("");
@@ -87,10 +93,12 @@ pid_t living_task(pid_t pid) {
 // Waits for the run's end while its processes are held for a moment at their exits.
 class Watch {
  public:
-  Watch(const RunPlan& plan, MeasuredRun& run) : plan_(plan), run_(run) {}
+  Watch(const RunPlan& plan, MeasuredRun& run) : plan_(plan), run_(run), companion_(plan.companion) {}
 
   void begin() {
-    child_ = process::start_child(plan_.child, [this](pid_t pid) {
+    process::ChildPlan child = plan_.child;
+    child.output_fd = companion_.output_end();
+    child_ = process::start_child(child, [this](pid_t pid) {
       // Only exits stop, and forks so that the children are followed; threads, calls and exec run free. Without
       // EXITKILL: should this process die, the program goes on.
       const long options = PTRACE_O_TRACEEXIT | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
@@ -98,6 +106,7 @@ class Watch {
       begin_ = std::chrono::steady_clock::now();
     });
     lock_waits_.add(child_);
+    companion_.begin(child_, [this] { at_end_ = read_memory_of(child_, plan_.expected_library); });
   }
 
   void finish() {
@@ -109,6 +118,13 @@ class Watch {
       sample(status, usage);
     run_.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_ - held_).count();
     run_.lock_wait_s = lock_waits_.finish();
+    companion_.finish();
+    run_.curve = companion_.curve();
+    run_.ended_by_us = companion_.ended_it();
+    if (at_end_ && largest_.pid == child_) {
+      largest_.end_bytes = at_end_->end_bytes;
+      largest_.end_anonymous_bytes = at_end_->end_anonymous_bytes;
+    }
     run_.exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     run_.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime);
     run_.minor_faults = static_cast<std::uint64_t>(usage.ru_minflt);
@@ -117,6 +133,7 @@ class Watch {
     if (largest_.peak_bytes == 0) return;
     run_.peak_rss_bytes = largest_.peak_bytes;
     run_.end_rss_bytes = largest_.end_bytes;
+    run_.end_anonymous_bytes = largest_.end_anonymous_bytes;
     run_.largest_process = largest_.name;
     run_.library_seen = largest_.library_seen;
   }
@@ -183,6 +200,8 @@ class Watch {
   std::chrono::steady_clock::duration held_{};  // how long the started process's exit waited for us
   std::chrono::steady_clock::time_point begin_;
   Memory largest_;
+  std::optional<Memory> at_end_;  // before it was told to end; by another thread, until companion_.finish()
+  RunCompanion companion_;
   LockWaitSampler lock_waits_;
 };
 

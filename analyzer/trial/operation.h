@@ -25,19 +25,19 @@ struct Operation {
   std::uint32_t touch_pages;  // whole pages of the block that are written; kTouchAll: each
   Play play;
   std::uint8_t log2_alignment;
-  std::uint16_t reserved;
+  std::uint16_t turn;  // of the slot: how many operations on it come before this one, modulo 65536
 };
 static_assert(sizeof(Operation) == 32);
 
 struct OperationsHeader {
-  char magic[8];  // "hspplay1"
+  char magic[8];  // "hspplay2"
   std::uint64_t operations;
   std::uint32_t slots;
   std::uint32_t threads;
-  std::uint64_t reserved;
+  std::uint64_t calls;  // operations that call the allocator
 };
 static_assert(sizeof(OperationsHeader) == 32);
-inline constexpr char kOperationsMagic[8] = {'h', 's', 'p', 'p', 'l', 'a', 'y', '1'};
+inline constexpr char kOperationsMagic[8] = {'h', 's', 'p', 'p', 'l', 'a', 'y', '2'};
 
 // Blocks from this size on are rarely touched as a whole; of smaller ones every page is written.
 inline constexpr std::uint64_t kPartlyTouchedFrom = 8192;

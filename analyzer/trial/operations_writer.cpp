@@ -33,35 +33,40 @@ std::uint64_t whole_pages(std::uint64_t address, std::uint64_t size) {
   return last > first ? last - first : 0;
 }
 
-// Of the whole pages of a block; nullopt: not known of all.
-std::optional<std::uint64_t> resident_pages(const trace::Snapshot& snapshot, std::uint64_t address, std::uint64_t size) {
-  std::uint64_t resident = 0, page = (address + kPage - 1) & ~(kPage - 1);
-  auto record = std::upper_bound(snapshot.resident.begin(), snapshot.resident.end(), page,
-                                 [](std::uint64_t at, const trace::ResidentPages& each) { return at < each.start; });
-  if (record == snapshot.resident.begin()) return std::nullopt;
-  --record;
-  for (; page + kPage <= address + size; page += kPage) {
-    const auto known = record->resident((page - record->start) / snapshot.page_bytes);
-    if (!known) return std::nullopt;
-    resident += *known;
-  }
-  return resident;
+// What `records` say of the mapping that `page` lies in.
+const trace::ResidentPages* record_of(const std::vector<trace::ResidentPages>& records, std::uint64_t page) {
+  const auto after = std::upper_bound(records.begin(), records.end(), page,
+                                      [](std::uint64_t at, const trace::ResidentPages& each) { return at < each.start; });
+  return after == records.begin() ? nullptr : &*(after - 1);
 }
+
+// Of the whole pages of a block those that are in RAM and were not found untouched; nullopt: not known of all.
+std::optional<std::uint64_t> touched_pages_of(const trace::Snapshot& snapshot, std::uint64_t address, std::uint64_t size) {
+  std::uint64_t touched = 0, page = (address + kPage - 1) & ~(kPage - 1);
+  const trace::ResidentPages* resident = record_of(snapshot.resident, page);
+  const trace::ResidentPages* marked = record_of(snapshot.marked, page);
+  if (!resident) return std::nullopt;
+  for (; page + kPage <= address + size; page += kPage) {
+    const auto known = resident->resident((page - resident->start) / kPage);
+    if (!known) return std::nullopt;
+    touched += *known && !(marked && marked->resident((page - marked->start) / kPage).value_or(false));
+  }
+  return touched;
+}
+
+constexpr std::size_t kBuffered = 8192;
+constexpr std::size_t kMostSizes = 65536;  // that have a share of their own
 
 }  // namespace
 
 OperationsWriter::OperationsWriter(const std::string& path, const trace::Clock& clock, Touch touch)
     : clock_(clock), touch_(touch), path_(path) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  file_ = fd < 0 ? nullptr : ::fdopen(fd, "w+");
-  if (!file_) throw OperationsNotWritten(fmt::format("{}: {}; TMPDIR names another folder", path, std::strerror(errno)));
-  const OperationsHeader nothing{};
-  failed_ = std::fwrite(&nothing, sizeof nothing, 1, file_) != 1;
+  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file_ < 0) throw OperationsNotWritten(fmt::format("{}: {}; TMPDIR names another folder", path, std::strerror(errno)));
+  buffer_.reserve(kBuffered);
 }
 
-OperationsWriter::~OperationsWriter() {
-  if (file_) std::fclose(file_);
-}
+OperationsWriter::~OperationsWriter() { ::close(file_); }
 
 Operation OperationsWriter::operation(Play play, ThreadId thread, Tick tick) {
   Operation operation{};
@@ -72,13 +77,72 @@ Operation OperationsWriter::operation(Play play, ThreadId thread, Tick tick) {
   return operation;
 }
 
+// Of the allocator. Returns its place.
+std::uint64_t OperationsWriter::call(Play play, ThreadId thread, Tick tick, std::uint32_t slot, std::uint64_t size,
+                                     unsigned log2_alignment) {
+  Operation next = operation(play, thread, tick);
+  next.size = size;
+  next.slot = slot;
+  next.turn = turns_[slot]++;
+  next.touch_pages = play == Play::free ? 0 : kTouchAll;
+  next.log2_alignment = static_cast<std::uint8_t>(log2_alignment);
+  calls_++;
+  return write(next);
+}
+
 std::uint64_t OperationsWriter::write(const Operation& operation) {
-  failed_ |= std::fwrite(&operation, sizeof operation, 1, file_) != 1;
+  if (buffer_.size() == kBuffered) flush();
+  buffer_.push_back(operation);
   return written_++;
 }
 
+void OperationsWriter::flush() {
+  const std::size_t bytes = buffer_.size() * sizeof(Operation);
+  const std::uint64_t at = sizeof(OperationsHeader) + (written_ - buffer_.size()) * sizeof(Operation);
+  failed_ |= ::pwrite(file_, buffer_.data(), bytes, static_cast<off_t>(at)) != static_cast<ssize_t>(bytes);
+  buffer_.clear();
+}
+
+// Of an operation that is written already.
+void OperationsWriter::set_pages(std::uint64_t place, std::uint32_t pages) {
+  const std::uint64_t flushed = written_ - buffer_.size();
+  if (place >= flushed) {
+    buffer_[place - flushed].touch_pages = pages;
+    return;
+  }
+  const std::uint64_t at = sizeof(OperationsHeader) + place * sizeof(Operation) + offsetof(Operation, touch_pages);
+  failed_ |= ::pwrite(file_, &pages, sizeof pages, static_cast<off_t>(at)) != sizeof pages;
+}
+
+void OperationsWriter::note_share(std::uint64_t size, std::uint64_t touched, std::uint64_t pages) {
+  const auto note = [&](Share& share) {
+    share.resident += static_cast<double>(touched);
+    share.pages += static_cast<double>(pages);
+  };
+  if (by_size_.size() < kMostSizes || by_size_.count(size)) note(by_size_[size]);
+  note(by_power_[static_cast<unsigned>(std::bit_width(size))]);
+}
+
+void OperationsWriter::touched(ThreadId thread, std::uint64_t address, std::uint64_t pages) {
+  touch_told_ = true;
+  told_[index(thread)] = {address, pages};
+}
+
+// At the release of a block: what its owner touched of it, if that was told.
+void OperationsWriter::take_told(const Placed& placed, std::uint64_t address, ThreadId by) {
+  const auto told = told_.find(index(by));
+  if (told == told_.end()) return;
+  const std::uint64_t pages = told->second.pages;
+  const bool of_this = told->second.address == address;
+  told_.erase(told);
+  if (!of_this || touch_ != Touch::recorded || placed.size < kPartlyTouchedFrom) return;
+  const std::uint64_t all = whole_pages(address, placed.size), touched = std::min(pages, all);
+  set_pages(placed.operation, static_cast<std::uint32_t>(touched));
+  note_share(placed.size, touched, all);
+}
+
 std::uint32_t OperationsWriter::take_slot() {
-  if (free_slots_.empty()) return slots_++;
+  if (free_slots_.empty()) return turns_.push_back(0), static_cast<std::uint32_t>(turns_.size() - 1);
   const std::uint32_t slot = free_slots_.back();
   free_slots_.pop_back();
   return slot;
@@ -100,13 +164,9 @@ void OperationsWriter::allocated(const Block& block, Tick tick) {
                     : block.origin == trace::Origin::aligned || block.origin == trace::Origin::operator_new_aligned
                         ? Play::aligned
                         : Play::malloc;
-  Operation next = operation(play, block.thread, tick);
-  next.size = block.size;
-  next.slot = take_slot();
-  next.touch_pages = kTouchAll;
-  if (play == Play::aligned) next.log2_alignment = static_cast<std::uint8_t>(alignment_of(block));
-  const std::uint64_t place = write(next);
-  live_[block.address] = {next.slot, block.size, place};
+  const std::uint32_t slot = take_slot();
+  const unsigned alignment = play == Play::aligned ? alignment_of(block) : 0;
+  live_[block.address] = {slot, block.size, call(play, block.thread, tick, slot, block.size, alignment)};
 }
 
 void OperationsWriter::release(std::uint64_t address, ThreadId by, Tick tick) {
@@ -115,10 +175,9 @@ void OperationsWriter::release(std::uint64_t address, ThreadId by, Tick tick) {
     left_out_++;
     return;
   }
-  Operation next = operation(Play::free, by, tick);
-  next.slot = at->second.slot;
-  write(next);
-  free_slots_.push_back(next.slot);
+  take_told(at->second, address, by);
+  call(Play::free, by, tick, at->second.slot);
+  free_slots_.push_back(at->second.slot);
   live_.erase(at);
 }
 
@@ -137,27 +196,19 @@ void OperationsWriter::resized(const Block& before, const Block& after, ThreadId
     fresh.origin = trace::Origin::malloc;
     return allocated(fresh, tick);
   }
-  Operation next = operation(Play::realloc, by, tick);
-  next.size = after.size;
-  next.slot = at->second.slot;
-  next.touch_pages = kTouchAll;
+  take_told(at->second, before.address, by);
+  const std::uint32_t slot = at->second.slot;
   live_.erase(at);
   if (live_.count(after.address)) release(after.address, by, tick);
-  const std::uint64_t place = write(next);
-  live_[after.address] = {next.slot, after.size, place};
+  live_[after.address] = {slot, after.size, call(Play::realloc, by, tick, slot, after.size)};
 }
 
 // Another block lives at its address: what is said here says nothing about that one.
 void OperationsWriter::lived_before(const Block& block, ThreadId by, trace::Release, Tick tick) {
-  Operation next = operation(Play::malloc, block.thread, tick);
-  next.size = block.size;
-  next.slot = take_slot();
-  next.touch_pages = kTouchAll;
-  write(next);
-  Operation end = operation(Play::free, by, tick);
-  end.slot = next.slot;
-  write(end);
-  free_slots_.push_back(next.slot);
+  const std::uint32_t slot = take_slot();
+  call(Play::malloc, block.thread, tick, slot, block.size);
+  call(Play::free, by, tick, slot);
+  free_slots_.push_back(slot);
 }
 
 void OperationsWriter::thread_ended(ThreadId thread, Tick tick) {
@@ -174,18 +225,14 @@ void OperationsWriter::snapshot_taken(const trace::Snapshot& snapshot) {
   next.time_us = last_us_;
   next.play = Play::measure;
   write(next);
-  if (touch_ != Touch::estimated || snapshot.page_bytes != kPage) return;
-  for (const auto& [address, placed] : live_) {
+  if (touch_ != Touch::recorded || snapshot.page_bytes != kPage) return;
+  for (auto& [address, placed] : live_) {
     if (placed.size < kPartlyTouchedFrom) continue;
-    const auto resident = resident_pages(snapshot, address, placed.size);
-    if (!resident) continue;
-    std::uint32_t& most = seen_[placed.operation];
-    most = std::max(most, static_cast<std::uint32_t>(*resident));
-    const auto pages = static_cast<double>(whole_pages(address, placed.size));
-    for (Share* share : {&by_size_[placed.size], &by_power_[static_cast<unsigned>(std::bit_width(placed.size))]}) {
-      share->resident += static_cast<double>(*resident);
-      share->pages += pages;
-    }
+    const auto touched = touched_pages_of(snapshot, address, placed.size);
+    if (!touched) continue;
+    placed.seen = std::max(placed.seen, static_cast<std::uint32_t>(*touched));
+    set_pages(placed.operation, placed.seen);
+    note_share(placed.size, *touched, whole_pages(address, placed.size));
   }
 }
 
@@ -200,7 +247,7 @@ std::uint32_t OperationsWriter::touched_pages(std::uint64_t size) const {
 void OperationsWriter::estimate_touches() {
   if (touch_ == Touch::all) return;
   const std::size_t bytes = sizeof(OperationsHeader) + written_ * sizeof(Operation);
-  void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ::fileno(file_), 0);
+  void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
   if (mapped == MAP_FAILED) {
     failed_ = true;
     return;
@@ -211,8 +258,6 @@ void OperationsWriter::estimate_touches() {
     if (each.touch_pages != kTouchAll || each.size < kPartlyTouchedFrom) continue;
     if (touch_ == Touch::none) {
       each.touch_pages = 0;
-    } else if (const auto seen = seen_.find(i); seen != seen_.end()) {
-      each.touch_pages = seen->second;
     } else {
       each.touch_pages = touched_pages(each.size);
     }
@@ -228,10 +273,11 @@ void OperationsWriter::finish(Tick end) {
   OperationsHeader header{};
   std::memcpy(header.magic, kOperationsMagic, sizeof header.magic);
   header.operations = written_;
-  header.slots = slots_;
+  header.slots = static_cast<std::uint32_t>(turns_.size());
+  header.calls = calls_;
   header.threads = threads_;
-  failed_ |= std::fflush(file_) != 0 || std::fseek(file_, 0, SEEK_SET) != 0 ||
-             std::fwrite(&header, sizeof header, 1, file_) != 1 || std::fflush(file_) != 0;
+  flush();
+  failed_ |= ::pwrite(file_, &header, sizeof header, 0) != sizeof header;
   if (!failed_) estimate_touches();
   if (failed_) throw OperationsNotWritten(fmt::format("{}: {}; TMPDIR names another folder", path_, std::strerror(errno)));
 }

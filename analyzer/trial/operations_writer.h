@@ -1,13 +1,14 @@
 // Writes what the replayer plays (operation.h) while a trace's timeline passes.
 //
-// Which pages of a large block the program wrote is not in a trace. Where a snapshot was taken while the block lived, it is
-// known how many of its whole pages were in RAM; for the others of its size the mean of those is taken, or of those of the same
-// power of two; where no snapshot saw any, each page is written. Pages of memory that was used before are in RAM whether this
-// block wrote them or not: the estimate is from above.
+// Which pages of a large block the program wrote is in the trace if that was recorded with HEAPSPY_TOUCH=on. Else it is known
+// how many of its whole pages were in RAM where a snapshot was taken while the block lived; for the others of its size the mean
+// of those is taken, or of those of the same power of two; where no snapshot saw any, each page is written. Pages of memory
+// that was used before are in RAM whether this block wrote them or not: that estimate is from above.
+//
+// Memory grows with live blocks and threads.
 #pragma once
 #include <array>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -21,7 +22,7 @@
 
 namespace heapspy::trial {
 
-enum class Touch { estimated, all, none };
+enum class Touch { recorded, all, none };
 
 // what() is one line.
 struct OperationsNotWritten : std::runtime_error {
@@ -38,7 +39,9 @@ class OperationsWriter final : public trace::Observer {
 
   // After the timeline's end; nothing is told any more.
   void finish(trace::Tick end);
-  std::uint64_t operations() const { return written_; }
+  std::uint64_t calls() const { return calls_; }  // operations that call the allocator
+  bool touch_is_told() const { return touch_told_; }
+  std::uint32_t threads() const { return threads_; }    // that are played, most at a time
   std::uint64_t left_out() const { return left_out_; }  // calls whose block is not known
 
   void allocated(const trace::Block&, trace::Tick) override;
@@ -49,18 +52,29 @@ class OperationsWriter final : public trace::Observer {
   void unknown_release(trace::ThreadId, std::uint64_t address, trace::Release, bool inherited, trace::Tick) override;
   void thread_ended(trace::ThreadId, trace::Tick) override;
   void snapshot_taken(const trace::Snapshot&) override;
+  void touched(trace::ThreadId, std::uint64_t address, std::uint64_t pages) override;
 
  private:
   struct Placed {
     std::uint32_t slot = 0;
     std::uint64_t size = 0;
     std::uint64_t operation = 0;  // that gave it its size
+    std::uint32_t seen = 0;       // whole pages that a snapshot saw it touch, at most
+  };
+  struct Told {
+    std::uint64_t address = 0, pages = 0;
   };
   struct Share {
     double resident = 0, pages = 0;
   };
   Operation operation(Play, trace::ThreadId, trace::Tick);
+  std::uint64_t call(Play, trace::ThreadId, trace::Tick, std::uint32_t slot, std::uint64_t size = 0,
+                     unsigned log2_alignment = 0);
   std::uint64_t write(const Operation&);  // its place
+  void flush();
+  void set_pages(std::uint64_t place, std::uint32_t pages);
+  void take_told(const Placed&, std::uint64_t address, trace::ThreadId by);
+  void note_share(std::uint64_t size, std::uint64_t touched, std::uint64_t pages);
   std::uint32_t take_slot();
   void release(std::uint64_t address, trace::ThreadId, trace::Tick);
   std::uint32_t player_of(trace::ThreadId);
@@ -70,17 +84,18 @@ class OperationsWriter final : public trace::Observer {
   const trace::Clock& clock_;
   Touch touch_;
   std::string path_;
-  std::FILE* file_;
-  bool failed_ = false;
-  std::uint64_t written_ = 0, left_out_ = 0, last_us_ = 0;
+  int file_;
+  bool failed_ = false, touch_told_ = false;
+  std::vector<Operation> buffer_;  // not in the file yet
+  std::uint64_t written_ = 0, calls_ = 0, left_out_ = 0, last_us_ = 0;
   std::unordered_map<std::uint64_t, Placed> live_;  // by address
   std::vector<std::uint32_t> free_slots_;
-  std::uint32_t slots_ = 0;
+  std::vector<std::uint16_t> turns_;                          // of each slot: operations so far
   std::unordered_map<std::uint32_t, std::uint32_t> players_;  // ThreadId → thread of the replay; 0 is the main thread
   std::vector<std::uint32_t> free_players_;
   std::uint32_t threads_ = 1;
   bool main_seen_ = false;
-  std::unordered_map<std::uint64_t, std::uint32_t> seen_;  // operation → resident whole pages
+  std::unordered_map<std::uint32_t, Told> told_;  // ThreadId → of the block that it releases next
   std::unordered_map<std::uint64_t, Share> by_size_;
   std::array<Share, 64> by_power_{};
 };

@@ -50,7 +50,7 @@ struct EntryPoints {
     if (!block) return Log::allocation(Operation::realloc_new, Origin::realloc, next_allocator.realloc(nullptr, bytes), bytes);
     if (HEAPSPY_UNLIKELY(bootstrap::owns(block))) return leave_bootstrap(block, bytes);
     const auto before = reinterpret_cast<uintptr_t>(block);
-    const bool begun = Log::realloc_begin(block);
+    const auto begun = Log::realloc_begin(block);
     return Log::realloc_end(begun, before, next_allocator.realloc(block, bytes), bytes);
   }
 

@@ -7,6 +7,7 @@
 #include "recorder.h"
 #include "sample_log.h"
 #include "stacked_log.h"
+#include "touch_log.h"
 
 namespace heapspy {
 namespace {
@@ -41,7 +42,9 @@ constinit EntryTable unrecorded{};
 void enter_mode(format::Mode mode, format::Stacks stacks) {
   const bool stacked = stacks != format::Stacks::none;
   switch (mode) {
-    case format::Mode::full: return stacked ? fill<StackedLog<true>>(entry) : fill<EventLog<true>>(entry);
+    case format::Mode::full:
+      if (options.touch) return stacked ? fill<TouchLog<StackedLog<true>>>(entry) : fill<TouchLog<EventLog<true>>>(entry);
+      return stacked ? fill<StackedLog<true>>(entry) : fill<EventLog<true>>(entry);
     case format::Mode::ring: return stacked ? fill<StackedLog<false>>(entry) : fill<EventLog<false>>(entry);
     case format::Mode::sample: return stacked ? fill<StackedSampleLog>(entry) : fill<SampleLog>(entry);
     case format::Mode::count: return fill<CountLog>(entry);

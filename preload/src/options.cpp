@@ -92,6 +92,10 @@ bool read_control(const char* value, Options* o) {
   if (same(value, "off")) return o->control = false, true;
   return same(value, "on");
 }
+bool read_touch(const char* value, Options* o) {
+  if (same(value, "on")) return o->touch = true, true;
+  return same(value, "off");
+}
 bool read_log(const char* value, Options* o) {
   if (same(value, "off")) return o->log = LogLevel::off, true;
   if (same(value, "error")) return o->log = LogLevel::error, true;
@@ -130,6 +134,7 @@ constexpr Setting kSettings[] = {
     {"HEAPSPY_TRIGGER", read_trigger, "some of rss=1GiB,cgroup=90%,signal=RTMIN+3,fail"},
     {"HEAPSPY_CHILDREN", read_children, "follow, none"},
     {"HEAPSPY_CONTROL", read_control, "on, off"},
+    {"HEAPSPY_TOUCH", read_touch, "off, on"},
 };
 
 const char* value_of(char** environment, const char* name) {

@@ -37,6 +37,7 @@ struct Options {
   bool java = true;
   bool follow_children = true;
   bool control = true;
+  bool touch = false;
   LogLevel log = LogLevel::error;
 };
 

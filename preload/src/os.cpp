@@ -158,6 +158,13 @@ long read_memory(int process, uint64_t at, void* to, size_t bytes) {
   const iovec remote = {reinterpret_cast<void*>(at), bytes};
   return call(SYS_process_vm_readv, process, word(&local), 1, word(&remote), 1, 0);
 }
+long read_memory_parts(int process, uint64_t* to, const iovec* parts, size_t count) {
+  const iovec local = {to, count * 8};
+  return call(SYS_process_vm_readv, process, word(&local), 1, word(parts), word(count), 0);
+}
+long in_core(uint64_t address, size_t bytes, unsigned char* to) {
+  return call(SYS_mincore, word(address), word(bytes), word(to));
+}
 
 long pid() { return call(SYS_getpid); }
 long ppid() { return call(SYS_getppid); }

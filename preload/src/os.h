@@ -47,6 +47,11 @@ uint64_t brk_end();
 // process_vm_readv(2): fails where a load would fault.
 long read_memory(int process, uint64_t at, void* to, size_t bytes);
 
+// The same of several parts of 8 bytes each.
+long read_memory_parts(int process, uint64_t* to, const iovec* parts, size_t count);
+// mincore(2): a byte for each page, bit 0: in RAM.
+long in_core(uint64_t address, size_t bytes, unsigned char* to);
+
 // Whether the 8 bytes at `address` may be read, by a system call that every sandbox allows. Changes nothing.
 bool is_readable(uint64_t address);
 

@@ -14,6 +14,7 @@
 #include "recorder.h"
 #include "tagged_payload.h"
 #include "text.h"
+#include "touch.h"
 #include "unwind/capture.h"
 
 namespace heapspy::snapshot {
@@ -181,6 +182,14 @@ bool write_picture(SnapshotReason reason, TaggedPayload& payload) {
     if (can_hold_blocks(mapping)) add_residency(payload, pagemap, mapping);
   });
   payload.end();
+  if (options.touch) {
+    payload.begin(static_cast<uint32_t>(SnapshotTag::marked));
+    mapping_scan::for_each(payload, from, to, [&](const MappingRecord& mapping) {
+      if (can_hold_blocks(mapping) && mapping.rss_bytes && mapping.end - mapping.start <= kLargestScan && pagemap.ok())
+        touch::append_marked(payload, pagemap, mapping.start, mapping.end);
+    });
+    payload.end();
+  }
   if (allocator_is_glibc()) {
     payload.begin(static_cast<uint32_t>(SnapshotTag::heaps));
     const ArenaLayout layout = arena_layout();

@@ -25,7 +25,7 @@ class Operations : public testing::Test {
   std::optional<OperationsWriter> writer;
   World world;
 
-  void begin(Touch touch = Touch::estimated) {
+  void begin(Touch touch = Touch::recorded) {
     writer.emplace(path, trace::Clock(), touch);  // a tick is a nanosecond
     world.watch(&*writer);
   }

@@ -69,6 +69,7 @@ inline Record decode(const std::uint64_t* from, std::size_t available) {
       record.size = number(2);
       break;
     case Kind::release:
+    case Kind::touched:
     case Kind::realloc_begin:
       least = 2;
       record.address = number(1);

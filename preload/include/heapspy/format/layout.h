@@ -396,6 +396,7 @@ enum class SnapshotTag : std::uint32_t {
   threads = 5,      // ThreadRecords
   status_text = 6,  // /proc/self/status as it is
   cgroup_text = 7,  // "file name\n" + content + "\n" of each cgroup file that could be read
+  marked = 8,       // ResidencyRecords and bitmaps of pages that bear the recorder's mark still (HEAPSPY_TOUCH): not touched
 };
 
 struct SnapshotInfo {

@@ -1,0 +1,47 @@
+// One replay in a process of its own.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/process/child_process.h"
+
+namespace heapspy::trial {
+
+struct CurvePoint {
+  double time_s = 0;
+  std::uint64_t heap_bytes = 0;
+};
+
+// One replay. Heap bytes: private anonymous memory in RAM beyond what the process had before the first call.
+struct Replayed {
+  std::uint64_t operations = 0, peak_heap_bytes = 0, end_heap_bytes = 0;
+  std::uint64_t failed = 0;  // allocations that the allocator refused
+  std::uint64_t minor_faults = 0;
+  double wall_s = 0, cpu_s = 0;         // measuring left out
+  std::optional<std::uint64_t> arenas;  // glibc, at the end
+  // Only where threads play at once: how often one slept for a lock of the allocator (or the kernel's, of the address space):
+  // its voluntary switches less those that the replay's own order made. Seconds: of the allocator's locks, by lock_waits.h.
+  std::optional<std::uint64_t> lock_waits;
+  std::optional<double> lock_wait_s;
+  std::vector<CurvePoint> curve;
+};
+
+struct ReplayRun {
+  std::string replayer, operations;  // paths
+  process::EnvironmentChanges environment;
+  std::uint64_t trim_ms = 0;  // 0: none
+  double pace = 1;            // how much longer the program takes, as far as allocators are told
+  bool in_windows = false;    // threads play at once
+};
+
+struct ReplayOutcome {
+  Replayed result;
+  std::string problem;  // why it did not come to its end, one line; "" none
+};
+
+// Throws process::StartError.
+ReplayOutcome run_replay(const ReplayRun&);
+
+}  // namespace heapspy::trial

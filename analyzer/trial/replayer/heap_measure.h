@@ -1,0 +1,55 @@
+// What the heap takes: private anonymous memory in RAM beyond what was there at the start. One thread at a time.
+#pragma once
+#include <stdint.h>
+
+namespace heapspy::trial {
+
+struct Point {
+  uint64_t time_us, bytes;
+};
+
+class HeapMeasure {
+ public:
+  static constexpr uint32_t kCurvePoints = 200;
+
+  // Opens what it reads, before the first call is played. `duration_us`: of the trace.
+  void begin(uint64_t duration_us);
+
+  // The program is about to have so many more bytes: a look at the counters is due now and then.
+  void grows(uint64_t bytes) {
+    grown_ += bytes;
+    if (grown_ >= look_after_ || ++calls_ >= kCallsPerLook) look();
+  }
+  void passes(uint64_t time_us) {
+    if (time_us >= next_point_us_) add_point(time_us);
+  }
+  void add_point(uint64_t time_us);
+  uint64_t measure();  // exact
+
+  uint64_t peak() const;
+  uint64_t peak_operation() const { return peak_operation_; }
+  uint64_t own_cpu_ns() const { return own_cpu_ns_; }  // that measuring took
+  uint32_t points() const { return points_; }
+  const Point& point(uint32_t i) const { return curve_[i]; }
+
+  uint64_t operation = 0;  // that is played: for peak_operation()
+
+ private:
+  static constexpr uint64_t kLeastGrowth = 64 << 10;
+  static constexpr uint32_t kCallsPerLook = 1024;
+
+  void look();
+  uint64_t read_number(int fd, const char* key) const;
+  uint64_t exact_bytes() const;
+  uint64_t about_bytes() const;
+
+  int rollup_ = -1, statm_ = -1;
+  uint64_t baseline_ = 0, about_baseline_ = 0, budget_ = 0;
+  uint64_t peak_ = 0, about_peak_ = 0, peak_operation_ = 0;
+  uint64_t grown_ = 0, look_after_ = kLeastGrowth, own_cpu_ns_ = 0;
+  uint32_t calls_ = 0, points_ = 0;
+  uint64_t next_point_us_ = 0, point_step_us_ = 1;
+  Point* curve_ = nullptr;
+};
+
+}  // namespace heapspy::trial
