@@ -16,7 +16,7 @@ struct ComparePlan {
   std::vector<Setting> settings;
   unsigned repeat = 1;
   process::ChildOutput output = process::ChildOutput::discard;
-  CompanionPlan companion;
+  CompanionPlan companion{};
   // Where a trace of one more run of each setting is kept; "" nowhere. Needs the recorder's path.
   std::string record_folder, recorder;
   // Called before each run; may be empty.

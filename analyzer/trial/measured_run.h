@@ -36,7 +36,7 @@ struct MeasuredRun {
 struct RunPlan {
   process::ChildPlan child;
   std::string expected_library;  // path; "" none
-  CompanionPlan companion;
+  CompanionPlan companion{};
 };
 
 // Runs the program to its end. Meant for a process that has no other children. Throws process::StartError.

@@ -54,6 +54,7 @@ std::optional<std::uint64_t> touched_pages_of(const trace::Snapshot& snapshot, s
   return touched;
 }
 
+constexpr std::uint32_t kMostThreads = 16384;  // at a time: each is a thread of the replay
 constexpr std::size_t kBuffered = 8192;
 constexpr std::size_t kMostSizes = 65536;  // that have a share of their own
 
@@ -152,7 +153,12 @@ std::uint32_t OperationsWriter::take_slot() {
 std::uint32_t OperationsWriter::player_of(ThreadId thread) {
   const auto [at, added] = players_.try_emplace(index(thread), 0);
   if (!added || !std::exchange(main_seen_, true)) return at->second;
-  if (free_players_.empty()) return at->second = threads_++;
+  if (free_players_.empty()) {
+    if (threads_ == kMostThreads)
+      throw OperationsNotWritten(
+          fmt::format("the trace has more than {} threads at a time; so many are not played", kMostThreads));
+    return at->second = threads_++;
+  }
   at->second = free_players_.back();
   free_players_.pop_back();
   return at->second;

@@ -39,7 +39,9 @@ class OperationsFile {
 bool is_glibc(SettingKind kind) {
   return kind != SettingKind::jemalloc && kind != SettingKind::tcmalloc && kind != SettingKind::mimalloc;
 }
-bool goes_by_clock(SettingKind kind) { return kind == SettingKind::jemalloc || kind == SettingKind::mimalloc; }
+bool goes_by_clock(SettingKind kind) {
+  return kind == SettingKind::jemalloc || kind == SettingKind::mimalloc || kind == SettingKind::trim;
+}
 
 // Nothing of this shell's allocator settings; what the setting says; the limits of arenas of the machine asked for.
 process::EnvironmentChanges environment_for(const ReplayedSetting& setting, std::optional<int> cpus) {
@@ -149,7 +151,9 @@ class Trials {
     ReplayRun run{plan_.replayer, operations_, {}, 0, pace, in_windows};
     const std::optional<int> cpus = plan_.cpus ? std::optional<int>(static_cast<int>(*plan_.cpus)) : reader_.process().cpus;
     run.environment = environment_for(each, cpus);
-    if (each.setting.kind == SettingKind::trim) run.trim_ms = each.setting.value;
+    // A program that takes twice as long is trimmed twice as often.
+    if (each.setting.kind == SettingKind::trim)
+      run.trim_us = static_cast<std::uint64_t>(static_cast<double>(each.setting.value) * 1000 / pace);
     ReplayOutcome outcome = run_replay(run);
     if (!outcome.problem.empty()) {
       each.problem = outcome.problem;

@@ -107,7 +107,7 @@ Output run(const std::vector<std::string>& command, const process::EnvironmentCh
 
 ReplayOutcome run_replay(const ReplayRun& plan) {
   std::vector<std::string> command = {plan.replayer, plan.operations};
-  if (plan.trim_ms) command.push_back(fmt::format("trim_us={}", plan.trim_ms * 1000));
+  if (plan.trim_us) command.push_back(fmt::format("trim_us={}", plan.trim_us));
   if (plan.pace != 1) command.push_back(fmt::format("pace={}", plan.pace));
   if (plan.in_windows) command.push_back("order=window");
   const Output output = run(command, plan.environment, plan.in_windows);

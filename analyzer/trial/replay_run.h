@@ -31,7 +31,7 @@ struct Replayed {
 struct ReplayRun {
   std::string replayer, operations;  // paths
   process::EnvironmentChanges environment;
-  std::uint64_t trim_ms = 0;  // 0: none
+  std::uint64_t trim_us = 0;  // recorded time between two trims; 0: none
   double pace = 1;            // how much longer the program takes, as far as allocators are told
   bool in_windows = false;    // threads play at once
 };

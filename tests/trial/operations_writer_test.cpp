@@ -111,6 +111,26 @@ TEST_F(Operations, WriteThePagesOfLargeBlocksThatSnapshotsSawInRam) {
   EXPECT_EQ(all[5].touch_pages, kTouchAll);
 }
 
+TEST_F(Operations, WriteThePagesThatTheTraceTells) {
+  begin();
+  world.allocate(1, 0x10000, 16384);
+  world.allocate(1, 0x20000, 16384);
+  world.allocate(2, 0x30000, 16384);
+  writer->touched(ThreadId{1}, 0x10000, 2);
+  world.free(1, 0x10000);
+  writer->touched(ThreadId{2}, 0x20000, 1);  // of another block than it frees next: nothing is said of that one
+  world.free(2, 0x30000);
+  writer->touched(ThreadId{1}, 0x20000, 99);  // no more than there are
+  world.reallocate(1, 0x20000, 0x40000, 8192);
+  const std::vector<Operation> all = finish();
+  EXPECT_TRUE(writer->touch_is_told());
+  EXPECT_EQ(all[0].touch_pages, 2u);
+  EXPECT_EQ(all[1].touch_pages, 4u);
+  EXPECT_EQ(all[2].touch_pages, 3u) << "the mean of the others of its size";
+  EXPECT_EQ(all[1].turn, 0u);
+  EXPECT_EQ(all[5].turn, 1u) << "the realloc is the second on its slot";
+}
+
 TEST_F(Operations, TouchNothingOfLargeBlocksWhenAskedTo) {
   begin(Touch::none);
   world.allocate(1, 0x10000, 16384);

@@ -18,7 +18,7 @@ class HeapMeasure {
   // The program is about to have so many more bytes: a look at the counters is due now and then.
   void grows(uint64_t bytes) {
     grown_ += bytes;
-    if (grown_ >= look_after_ || ++calls_ >= kCallsPerLook) look();
+    if (grown_ >= look_after_ || ++calls_ >= kCallsPerLook) look(bytes);
   }
   void passes(uint64_t time_us) {
     if (time_us >= next_point_us_) add_point(time_us);
@@ -38,7 +38,7 @@ class HeapMeasure {
   static constexpr uint64_t kLeastGrowth = 64 << 10;
   static constexpr uint32_t kCallsPerLook = 1024;
 
-  void look();
+  void look(uint64_t more);
   uint64_t read_number(int fd, const char* key) const;
   uint64_t exact_bytes() const;
   uint64_t about_bytes() const;

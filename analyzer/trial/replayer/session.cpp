@@ -6,6 +6,10 @@
 
 namespace heapspy::trial {
 
+namespace {
+constexpr uint64_t kNobodyHas = 1ull << 47;  // of address space: refused by every allocator
+}
+
 void Session::begin(double pace) {
   next_trim_us_ = trim_us ? trim_us : ~0ull;
   heap.begin(calls.duration_us());
@@ -24,8 +28,8 @@ void Session::pass_time(uint64_t time_us) {
 }
 
 uint64_t Session::growth(const Operation& operation) {
-  if (operation.play == Play::free) return 0;
-  const uint64_t touched = operation.touch_pages * 4096ull;
+  if (operation.play == Play::free || operation.size >= kNobodyHas) return 0;
+  const uint64_t touched = operation.touch_pages == kTouchAll ? operation.size : operation.touch_pages * 4096ull;
   return operation.size < touched ? operation.size : touched;
 }
 
