@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "analyzer/cli/command.h"
+#include "analyzer/cli/prove.h"
 #include "analyzer/cli/reading_progress.h"
 #include "analyzer/report/build.h"
 #include "analyzer/report/merged_build.h"
@@ -29,7 +30,7 @@ constexpr std::size_t kSitesInJson = 1000, kSitesInText = 10;  // of each figure
 
 struct Options {
   std::vector<std::string> traces;
-  bool json = false;
+  bool json = false, prove = false;
   std::string at, by;
   std::size_t top = 0;  // 0: not given
   std::string tree, site, size, suppressions;
@@ -148,6 +149,7 @@ ExitStatus run_merged(const Options& options, const std::vector<std::string>& pa
   if (text.by == report::By::arena) refuse("--by arena: arenas are of one process");
   if (text.by == report::By::site || text.by == report::By::module || text.tree || asks_about_sites(options))
     refuse("call stacks are looked at process by process");
+  if (options.prove) refuse("--prove replays one process");
   if (!options.at.empty() && options.at != "end" && options.at != "peak") refuse("--at SECONDS is about one process's time");
   report::MergeOptions merge;
   merge.at_end = options.at == "end";
@@ -195,10 +197,15 @@ ExitStatus run(const Options& options) {
     }
   }();
   build.progress = {};
-  if (options.json)
-    fmt::print("{}", report::dump_json(report::report_json(made)));
-  else
-    for (const std::string& line : report::report_text(made, text)) fmt::print("{}\n", line);
+  if (options.json) {
+    auto root = report::report_json(made);
+    if (options.prove) root["proofs"] = proof_json(prove(paths[0], made.findings));
+    fmt::print("{}", report::dump_json(root));
+    return ExitStatus::done;
+  }
+  for (const std::string& line : report::report_text(made, text)) fmt::print("{}\n", line);
+  if (options.prove)
+    for (const std::string& line : proof_text(prove(paths[0], made.findings))) fmt::print("{}\n", line);
   return ExitStatus::done;
 }
 
@@ -226,6 +233,8 @@ void add_report_command(CLI::App& app, Invocation& invocation) {
                    "one table in full: thread, site, size, arena or module; of several traces process, thread or size")
       ->type_name("WHAT")
       ->check(one_of({"process", "thread", "site", "size", "arena", "module"}));
+  command->add_flag("--prove", options->prove,
+                    "replay the settings that the findings suggest (at most three): what they save and cost, measured");
   command->add_option("--top", options->top, "rows per table of the text")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000'000}));
@@ -277,7 +286,7 @@ void add_report_command(CLI::App& app, Invocation& invocation) {
                     "ask the servers in $DEBUGINFOD_URLS for debug information");
   command->footer(
       example("heapspy report heapspy.java.4242.*.hspy\n  heapspy report traces/ --json --at end\n  heapspy report t.hspy --by "
-              "site\n  heapspy report t.hspy --tree up --module libz --from 10"));
+              "site\n  heapspy report t.hspy --prove\n  heapspy report t.hspy --tree up --module libz --from 10"));
   command->callback([options, &invocation] { invocation.status = run(*options); });
 }
 

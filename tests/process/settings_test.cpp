@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
     Settings, EverySetting,
     testing::Values(BadSetting{"HEAPSPY_MODE", "fulll", "full, ring, sample, count, off"},
                     BadSetting{"HEAPSPY_STACKS", "deep", "auto, none, fp, dwarf, libunwind"},
-                    BadSetting{"HEAPSPY_JAVA", "yes", "auto, off"}, BadSetting{"HEAPSPY_CLOCK", "fast", "stamp, event"},
+                    BadSetting{"HEAPSPY_JAVA", "yes", "auto, off"}, BadSetting{"HEAPSPY_TOUCH", "1", "off, on"}, BadSetting{"HEAPSPY_CLOCK", "fast", "stamp, event"},
                     BadSetting{"HEAPSPY_DEPTH", "many", "a number of frames from 1 to 1024"},
                     BadSetting{"HEAPSPY_MAX", "8 GB", "a size of at least 64KiB, such as 8GiB"},
                     BadSetting{"HEAPSPY_SNAPSHOT", "peak,every=soon", "off, or some of peak,exit,every=10s"},
