@@ -43,7 +43,7 @@ TEST(Victim, DISABLED_WantsArenaMax3) {
 }
 TEST(Victim, DISABLED_IsKilled) { ::raise(SIGKILL); }
 
-MeasuredRun run(const std::string& name) { return run_measured({{victim(name), {}, process::ChildOutput::discard}, ""}); }
+MeasuredRun run(const std::string& name) { return run_measured({{victim(name), {}, process::ChildOutput::discard}, "", {}}); }
 
 TEST(MeasuredRun, SeesPeakAndEndOfTheProgramAlone) {
   const MeasuredRun idle = run("Idle"), large = run("Peaks300EndsAt100");
@@ -67,13 +67,44 @@ TEST(MeasuredRun, PassesSignalsOn) { EXPECT_EQ(run("IsKilled").exit_status, 128 
 TEST(MeasuredRun, MeasuresTheLargestProcessOfAScript) {
   const std::vector<std::string> program = victim("Peaks300EndsAt100");
   const std::string script = fmt::format("'{}' {} '{}'; exit 5", program[0], program[1], program[2]);
-  const MeasuredRun whole = run_measured({{{"sh", "-c", script}, {}, process::ChildOutput::discard}, ""});
+  const MeasuredRun whole = run_measured({{{"sh", "-c", script}, {}, process::ChildOutput::discard}, "", {}});
   EXPECT_EQ(whole.exit_status, 5);
   ASSERT_TRUE(whole.peak_rss_bytes && whole.end_rss_bytes);
   EXPECT_GE(*whole.peak_rss_bytes, 300 * kMiB);
   EXPECT_GE(*whole.end_rss_bytes, 100 * kMiB);
   EXPECT_LT(*whole.end_rss_bytes, 200 * kMiB);
   EXPECT_TRUE(whole.largest_process.starts_with("heapspy_test")) << whole.largest_process;
+}
+
+// ---- programs that do not end by themselves
+
+RunPlan server(const std::string& script) { return {{{"sh", "-c", script}, {}, process::ChildOutput::discard}, "", {}}; }
+
+TEST(MeasuredRun, OfAServerEndsWhenItsOutputHasTheText) {
+  RunPlan plan = server("echo not re; printf rea; echo dy; exec sleep 1000");
+  plan.companion.until_text = "ready";
+  const MeasuredRun run = run_measured(plan);
+  EXPECT_TRUE(run.ended_by_us);
+  EXPECT_EQ(run.exit_status, 128 + SIGTERM);
+  EXPECT_TRUE(run.end_rss_bytes);
+}
+
+TEST(MeasuredRun, OfAServerEndsWithItsLoad) {
+  RunPlan plan = server("exec sleep 1000");
+  plan.companion.load = {"sh", "-c", "exit 3"};
+  plan.companion.sample_s = 0.01;
+  const MeasuredRun run = run_measured(plan);
+  EXPECT_TRUE(run.ended_by_us);
+  EXPECT_EQ(run.exit_status, 128 + SIGTERM);
+  EXPECT_FALSE(run.curve.empty());
+}
+
+TEST(MeasuredRun, OfAProgramThatEndsFirstEndsItsLoad) {
+  RunPlan plan = server("exit 5");
+  plan.companion.load = {"sleep", "1000"};
+  const MeasuredRun run = run_measured(plan);
+  EXPECT_FALSE(run.ended_by_us);
+  EXPECT_EQ(run.exit_status, 5);
 }
 
 TEST(Compare, RunsSettingsInTurnWithTheirEnvironment) {

@@ -83,12 +83,19 @@ uint64_t HeapMeasure::measure() {
   return heap;
 }
 
-void HeapMeasure::look(uint64_t more) {
+uint64_t HeapMeasure::about_heap() const {
+  const uint64_t now = about_bytes();
+  return now > about_baseline_ ? now - about_baseline_ : 0;
+}
+
+void HeapMeasure::refuse_beyond(uint64_t more) const {
+  if (more > budget_ || about_heap() > budget_ - more) give_up("the heap would take more memory than this machine has free");
+}
+
+void HeapMeasure::look() {
   grown_ = 0;
   calls_ = 0;
-  const uint64_t now = about_bytes();
-  const uint64_t heap = now > about_baseline_ ? now - about_baseline_ : 0;
-  if (more > budget_ || heap > budget_ - more) give_up("the heap would take more memory than this machine has free");
+  const uint64_t heap = about_heap();
   if (heap > about_peak_) about_peak_ = heap;
   // Far enough above the peak that an exact look is worth its time.
   if (heap > peak_ + kLeastGrowth && heap > peak_ + peak_ / 64) measure();

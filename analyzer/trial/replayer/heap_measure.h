@@ -15,10 +15,14 @@ class HeapMeasure {
   // Opens what it reads, before the first call is played. `duration_us`: of the trace.
   void begin(uint64_t duration_us);
 
-  // The program is about to have so many more bytes: a look at the counters is due now and then.
-  void grows(uint64_t bytes) {
+  // The heap is about to get so many more bytes. Gives up where the machine has not so many.
+  void expect(uint64_t bytes) {
+    if (bytes >= kLeastGrowth) refuse_beyond(bytes);
+  }
+  // It got them: a look at the counters is due now and then.
+  void grew(uint64_t bytes) {
     grown_ += bytes;
-    if (grown_ >= look_after_ || ++calls_ >= kCallsPerLook) look(bytes);
+    if (grown_ >= look_after_ || ++calls_ >= kCallsPerLook) look();
   }
   void passes(uint64_t time_us) {
     if (time_us >= next_point_us_) add_point(time_us);
@@ -38,7 +42,9 @@ class HeapMeasure {
   static constexpr uint64_t kLeastGrowth = 64 << 10;
   static constexpr uint32_t kCallsPerLook = 1024;
 
-  void look(uint64_t more);
+  void look();
+  void refuse_beyond(uint64_t more) const;
+  uint64_t about_heap() const;
   uint64_t read_number(int fd, const char* key) const;
   uint64_t exact_bytes() const;
   uint64_t about_bytes() const;

@@ -41,10 +41,14 @@ uint64_t Session::play_run(uint64_t at) {
     pass_time(operation.time_us);
     heap.operation = at;
     if (operation.play == Play::thread_end) return at + 1;
-    if (operation.play == Play::measure)
+    if (operation.play == Play::measure) {
       heap.add_point(operation.time_us);
-    else
-      heap.grows(growth(operation)), calls.make(operation);
+      continue;
+    }
+    const uint64_t bytes = growth(operation);
+    heap.expect(bytes);
+    calls.make(operation);
+    heap.grew(bytes);
   }
 }
 

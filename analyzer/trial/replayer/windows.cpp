@@ -19,7 +19,7 @@ struct Part {  // of one thread in a window: Window::order[from, to)
   uint32_t from, to;
 };
 struct Window {
-  uint64_t first = 0;
+  uint64_t first = 0, growth = 0;
   uint32_t operations = 0, threads = 0;
   bool is_last = false;
   uint32_t* who;    // threads that take part
@@ -114,7 +114,7 @@ void end(uint32_t id) {
 }
 
 // What passes with the window's time, before it is played.
-void pass_window(const Window& window) {
+void pass_window(Window& window) {
   const Calls& calls = session->calls;
   session->pass_time(calls[window.first].time_us);
   session->heap.operation = window.first;
@@ -123,7 +123,8 @@ void pass_window(const Window& window) {
     growth += Session::growth(calls[window.first + i]);
     if (calls[window.first + i].play == Play::measure) session->heap.add_point(calls[window.first + i].time_us);
   }
-  session->heap.grows(growth);
+  session->heap.expect(growth);
+  window.growth = growth;
 }
 
 void give_room(Window& window, uint32_t threads) {
@@ -165,6 +166,7 @@ void play_in_windows(Session& of) {
     for (uint32_t left; (left = __atomic_load_n(&remaining, __ATOMIC_ACQUIRE)) != 0;) wait_while(&remaining, left);
     for (uint32_t i = 0; i < window.endings; i++)
       if (window.ended[i]) end(window.ended[i]);
+    session->heap.grew(window.growth);
     clear(window);
     if (is_last) break;
   }
