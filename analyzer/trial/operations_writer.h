@@ -37,6 +37,8 @@ class OperationsWriter final : public trace::Observer {
   OperationsWriter(const OperationsWriter&) = delete;
   OperationsWriter& operator=(const OperationsWriter&) = delete;
 
+  int fd() const { return file_; }
+
   // After the timeline's end; nothing is told any more.
   void finish(trace::Tick end);
   std::uint64_t calls() const { return calls_; }  // operations that call the allocator

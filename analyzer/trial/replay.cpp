@@ -1,5 +1,6 @@
 #include "analyzer/trial/replay.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -18,22 +19,30 @@ constexpr int kJemallocPerCpu = 4;  // jemalloc: opt.narenas
 constexpr double kErrorOfOneThread = 0.03, kErrorOfThreads = 0.1;
 constexpr unsigned kRepeatsOfRandom = 3;  // jemalloc draws from an address
 
-// A name of its own in TMPDIR, removed at the end.
+// A file in TMPDIR that is in no folder any more as soon as it is open, so that nothing is left whatever ends this process.
 class OperationsFile {
  public:
   OperationsFile() {
     const char* folder = std::getenv("TMPDIR");
-    path_ = fmt::format("{}/heapspy-replay-{}-{:x}", folder && *folder ? folder : "/tmp", ::getpid(),
+    name_ = fmt::format("{}/heapspy-replay-{}-{:x}", folder && *folder ? folder : "/tmp", ::getpid(),
                         reinterpret_cast<std::uintptr_t>(this));
-    ::unlink(path_.c_str());
+    ::unlink(name_.c_str());
   }
-  ~OperationsFile() { ::unlink(path_.c_str()); }
+  ~OperationsFile() { ::close(fd_); }
   OperationsFile(const OperationsFile&) = delete;
   OperationsFile& operator=(const OperationsFile&) = delete;
-  const std::string& path() const { return path_; }
+
+  const std::string& name() const { return name_; }
+  void keep_only_open(int fd) {
+    fd_ = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    ::unlink(name_.c_str());
+  }
+  // For children, while this lives.
+  std::string path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), fd_); }
 
  private:
-  std::string path_;
+  std::string name_;
+  int fd_ = -1;
 };
 
 bool is_glibc(SettingKind kind) {
@@ -192,9 +201,10 @@ const Replayed* ReplayedSetting::middle() const {
 
 Replay replay(const trace::Reader& reader, const ReplayPlan& plan) {
   Replay result;
-  const OperationsFile file;
+  OperationsFile file;
   {
-    OperationsWriter writer(file.path(), reader.clock(), plan.touch);
+    OperationsWriter writer(file.name(), reader.clock(), plan.touch);
+    file.keep_only_open(writer.fd());
     trace::Timeline timeline(reader, {&writer});
     const trace::TimelineCounts counts = timeline.run(std::nullopt, plan.preparing);
     writer.finish(std::max(counts.last_tick, reader.process().end_tick.value_or(0)));
@@ -205,7 +215,8 @@ Replay replay(const trace::Reader& reader, const ReplayPlan& plan) {
   result.notes = notes_on(reader, plan);
   for (const Setting& setting : plan.settings)
     result.settings.push_back({setting, recipe_of(setting, plan.replayer), {}, {}, {}, {}, ""});
-  Trials(reader, plan, file.path(), result).run();
+  const std::string operations = file.path();
+  Trials(reader, plan, operations, result).run();
   result.advice = advise(result.settings);
   return result;
 }
