@@ -53,8 +53,8 @@ enum class Kind : std::uint8_t {
                // there, and so did those after it; nothing is known any more of what follows what (followed_stacks.h). 0, and
                // before the first: not known
   next_stack = 23,  // 1 word: likewise, but from now on this stack follows the one of the allocation before
-  touched = 24,     // 2 words: payload = how many whole pages of the block at `address` the program touched; the block's release
-                    // or realloc_begin follows in the stream (HEAPSPY_TOUCH)
+  touched = 24,  // 2 words: payload = how many whole pages of the block at `address` the program touched; the block's release
+                 // or realloc_begin follows in the stream (HEAPSPY_TOUCH)
 };
 
 // Which entry point gave the block.
