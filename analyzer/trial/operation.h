@@ -15,14 +15,16 @@ enum class Play : std::uint8_t {
   measure = 7,  // a moment at which the recording measured, too
 };
 
-inline constexpr std::uint32_t kTouchAll = 0xffffffff;
+// Each page, also where another allocator puts the block so that it has one more. Before estimates are made kTouchAll says
+// besides that nothing is known.
+inline constexpr std::uint32_t kTouchAll = 0xffffffff, kTouchEach = 0xfffffffe;
 
 struct Operation {
   std::uint64_t time_us;      // since the start of the process; does not decrease
   std::uint64_t size;         // bytes asked for
   std::uint32_t slot;         // which of the live blocks: index into a table of OperationsHeader::slots
   std::uint32_t thread;       // which calls; 0 is the main thread
-  std::uint32_t touch_pages;  // whole pages of the block that are written; kTouchAll: each
+  std::uint32_t touch_pages;  // whole pages of the block that are written
   Play play;
   std::uint8_t log2_alignment;
   std::uint16_t turn;  // of the slot: how many operations on it come before this one, modulo 65536

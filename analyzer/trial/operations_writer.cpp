@@ -138,7 +138,7 @@ void OperationsWriter::take_told(const Placed& placed, std::uint64_t address, Th
   told_.erase(told);
   if (!of_this || touch_ != Touch::recorded || placed.size < kPartlyTouchedFrom) return;
   const std::uint64_t all = whole_pages(address, placed.size), touched = std::min(pages, all);
-  set_pages(placed.operation, static_cast<std::uint32_t>(touched));
+  set_pages(placed.operation, touched == all ? kTouchEach : static_cast<std::uint32_t>(touched));
   note_share(placed.size, touched, all);
 }
 
@@ -236,9 +236,10 @@ void OperationsWriter::snapshot_taken(const trace::Snapshot& snapshot) {
     if (placed.size < kPartlyTouchedFrom) continue;
     const auto touched = touched_pages_of(snapshot, address, placed.size);
     if (!touched) continue;
+    const std::uint64_t all = whole_pages(address, placed.size);
     placed.seen = std::max(placed.seen, static_cast<std::uint32_t>(*touched));
-    set_pages(placed.operation, placed.seen);
-    note_share(placed.size, *touched, whole_pages(address, placed.size));
+    set_pages(placed.operation, placed.seen == all ? kTouchEach : placed.seen);
+    note_share(placed.size, *touched, all);
   }
 }
 

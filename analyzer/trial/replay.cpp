@@ -157,9 +157,10 @@ class Trials {
  private:
   void play(std::size_t at, double pace, bool in_windows, bool is_try) {
     ReplayedSetting& each = result_.settings[at];
-    ReplayRun run{plan_.replayer, operations_, {}, 0, pace, in_windows};
+    ReplayRun run{plan_.replayer, operations_, {}, 0, pace, in_windows, 0};
     const std::optional<int> cpus = plan_.cpus ? std::optional<int>(static_cast<int>(*plan_.cpus)) : reader_.process().cpus;
     run.environment = environment_for(each, cpus);
+    if (!is_glibc(each.setting.kind)) run.usual_baseline_bytes = usual_baseline();
     // A program that takes twice as long is trimmed twice as often.
     if (each.setting.kind == SettingKind::trim)
       run.trim_us = static_cast<std::uint64_t>(static_cast<double>(each.setting.value) * 1000 / pace);
@@ -178,6 +179,21 @@ class Trials {
       each.at_once = std::move(outcome.result);
   }
 
+  // Of the replayer under the C library's allocator: from a replay of nothing.
+  std::uint64_t usual_baseline() {
+    if (!usual_baseline_) {
+      ReplayRun nothing{plan_.replayer,
+                        kNoOperations,
+                        environment_for({{SettingKind::base, "", 0}, {}, {}, {}, {}, {}, ""}, {}),
+                        0,
+                        1,
+                        false,
+                        0};
+      usual_baseline_ = run_replay(nothing).result.baseline_bytes;
+    }
+    return *usual_baseline_;
+  }
+
   struct Spreads {
     Spread peak, end;
   };
@@ -186,6 +202,7 @@ class Trials {
   const std::string& operations_;
   Replay& result_;
   std::vector<Spreads> spreads_;
+  std::optional<std::uint64_t> usual_baseline_;
 };
 
 }  // namespace

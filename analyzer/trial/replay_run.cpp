@@ -33,6 +33,8 @@ ReplayOutcome parse(const std::string& text) {
       result.curve.push_back(point);
     } else if (key == "peak") {
       result.peak_heap_bytes = number;
+    } else if (key == "baseline") {
+      result.baseline_bytes = number;
     } else if (key == "end") {
       result.end_heap_bytes = number;
     } else if (key == "operations") {
@@ -103,6 +105,13 @@ Output run(const std::vector<std::string>& command, const process::EnvironmentCh
   return output;
 }
 
+// What the allocator took before the first call.
+void add_own_memory(Replayed& result, std::uint64_t bytes) {
+  result.peak_heap_bytes += bytes;
+  result.end_heap_bytes += bytes;
+  for (CurvePoint& point : result.curve) point.heap_bytes += bytes;
+}
+
 }  // namespace
 
 ReplayOutcome run_replay(const ReplayRun& plan) {
@@ -113,6 +122,8 @@ ReplayOutcome run_replay(const ReplayRun& plan) {
   const Output output = run(command, plan.environment, plan.in_windows);
   ReplayOutcome outcome = parse(output.text);
   outcome.result.lock_wait_s = output.lock_wait_s;
+  if (plan.usual_baseline_bytes && outcome.result.baseline_bytes > plan.usual_baseline_bytes)
+    add_own_memory(outcome.result, outcome.result.baseline_bytes - plan.usual_baseline_bytes);
   if (WIFSIGNALED(output.status))
     outcome.problem = fmt::format("the replay was killed by signal {}", WTERMSIG(output.status));
   else if (WEXITSTATUS(output.status) == 0)

@@ -14,10 +14,12 @@ struct CurvePoint {
   std::uint64_t heap_bytes = 0;
 };
 
-// One replay. Heap bytes: private anonymous memory in RAM beyond what the process had before the first call.
+// One replay. Heap bytes: private anonymous memory in RAM beyond what the process had before the first call; and beyond what it
+// had there under the C library's allocator, once replay() has added what another allocator takes for itself at its start.
 struct Replayed {
   std::uint64_t operations = 0, peak_heap_bytes = 0, end_heap_bytes = 0;
-  std::uint64_t failed = 0;  // allocations that the allocator refused
+  std::uint64_t baseline_bytes = 0;  // anonymous memory before the first call
+  std::uint64_t failed = 0;          // allocations that the allocator refused
   std::uint64_t minor_faults = 0;
   double wall_s = 0, cpu_s = 0;         // measuring left out
   std::optional<std::uint64_t> arenas;  // glibc, at the end
@@ -31,10 +33,14 @@ struct Replayed {
 struct ReplayRun {
   std::string replayer, operations;  // paths
   process::EnvironmentChanges environment;
-  std::uint64_t trim_us = 0;  // recorded time between two trims; 0: none
-  double pace = 1;            // how much longer the program takes, as far as allocators are told
-  bool in_windows = false;    // threads play at once
+  std::uint64_t trim_us = 0;               // recorded time between two trims; 0: none
+  double pace = 1;                         // how much longer the program takes, as far as allocators are told
+  bool in_windows = false;                 // threads play at once
+  std::uint64_t usual_baseline_bytes = 0;  // under the C library's allocator; 0: nothing is added
 };
+
+// ReplayRun::operations of a replay that only says its baseline.
+inline constexpr char kNoOperations[] = "none";
 
 struct ReplayOutcome {
   Replayed result;

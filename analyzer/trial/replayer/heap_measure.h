@@ -31,6 +31,7 @@ class HeapMeasure {
   uint64_t measure();  // exact
 
   uint64_t peak() const;
+  uint64_t baseline() const { return baseline_; }  // anonymous memory before the first call: the allocator's own, too
   uint64_t peak_operation() const { return peak_operation_; }
   uint64_t own_cpu_ns() const { return own_cpu_ns_; }  // that measuring took
   uint32_t points() const { return points_; }

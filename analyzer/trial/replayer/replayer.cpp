@@ -56,6 +56,11 @@ int main(int count, char** words) {
   bool understood = count >= 2;
   for (int i = 2; i < count; i++) understood = understood && take(words[i], session, wishes);
   if (!understood) return dprintf(STDERR_FILENO, "usage: heapspy-replayer OPERATIONS [trim_us=N] [pace=X] [order=window]\n"), 2;
+  if (strcmp(words[1], "none") == 0) {  // to know what this process has without any call
+    session.heap.begin(0);
+    say("baseline", session.heap.baseline());
+    _exit(0);
+  }
   session.calls.map(words[1]);
   session.begin(wishes.pace);
   rusage before, after;
@@ -68,6 +73,7 @@ int main(int count, char** words) {
   for (uint32_t i = 0; i < session.heap.points(); i++)
     dprintf(STDOUT_FILENO, "curve %llu %llu\n", static_cast<unsigned long long>(session.heap.point(i).time_us),
             static_cast<unsigned long long>(session.heap.point(i).bytes));
+  say("baseline", session.heap.baseline());
   say("peak", session.heap.peak());
   say("peak_operation", session.heap.peak_operation());
   say("end", end);

@@ -29,7 +29,7 @@ void Session::pass_time(uint64_t time_us) {
 
 uint64_t Session::growth(const Operation& operation) {
   if (operation.play == Play::free || operation.size >= kNobodyHas) return 0;
-  const uint64_t touched = operation.touch_pages == kTouchAll ? operation.size : operation.touch_pages * 4096ull;
+  const uint64_t touched = operation.touch_pages >= kTouchEach ? operation.size : operation.touch_pages * 4096ull;
   return operation.size < touched ? operation.size : touched;
 }
 
