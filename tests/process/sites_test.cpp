@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "analyzer/report/build.h"
+#include "analyzer/symbols/module_file.h"
 #include "tests/process/recording.h"
 
 namespace heapspy::test {
@@ -78,6 +80,52 @@ TEST(Sites, OfLeaksAreRightInInlinedCodeAndInAStrippedPluginThatIsGone) {
   EXPECT_EQ(frame.line, line_of("lib_leaky.c", "plugin"));
   EXPECT_THAT(frame.file, EndsWith("tests/victims/lib_leaky.c"));
   EXPECT_THAT(frame.module, EndsWith("libleaky.so"));
+}
+
+TEST(Sites, OfAStrippedLibraryHaveTheLinesOfItsDebugFileByBuildId) {
+  HEAPSPY_NEEDS_STACKS();
+  const std::string library = std::filesystem::path(victim_library("leaky")).filename();
+  Recording run({.command = {victim("leaks"), "./" + library},
+                 .in_folder = [&] { std::filesystem::copy_file(victim_library("leaky"), library); }});
+  ASSERT_EQ(run.finish().exit_status, 0) << run.finish().err;
+  std::string id;
+  ASSERT_TRUE(symbols::read_build_id(victim_library("leaky"), id));
+  id = symbols::build_id_text(id);
+  const std::string folder = run.file("usr/lib/debug/.build-id/" + id.substr(0, 2));
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy_file(victim_library("leaky") + ".debug", folder + "/" + id.substr(2) + ".debug");
+  report::BuildOptions options;
+  options.sites.all = true;
+  EXPECT_EQ(first_with_file(site_with(report::build_report(run.trace(), options), 5, 15000)).file, "") << "not without it";
+  options.sites.search.roots = {run.folder()};
+  const report::FrameReport frame = first_with_file(site_with(report::build_report(run.trace(), options), 5, 15000));
+  EXPECT_EQ(frame.function, "take");
+  EXPECT_EQ(frame.line, line_of("lib_leaky.c", "plugin"));
+  EXPECT_THAT(frame.file, EndsWith("tests/victims/lib_leaky.c"));
+}
+
+TEST(Sites, OfALeakInRustAreItsFunctionsAndLines) {
+  HEAPSPY_NEEDS_STACKS();
+  if (installed("rustc").empty()) GTEST_SKIP() << "rustc is not installed";
+  const std::string folder = testing::TempDir() + "heapspy-rust-" + std::to_string(getpid());
+  std::filesystem::create_directories(folder);
+  const Outcome built = run_plain(
+      {"rustc", "-g", "-Copt-level=2", "-Csymbol-mangling-version=v0", victim_source("leaks.rs"), "-o", folder + "/leaks"});
+  if (built.exit_status != 0) GTEST_SKIP() << "rustc cannot build it: " << built.err;
+  Recording run({.command = {folder + "/leaks"}});
+  EXPECT_EQ(run.finish().exit_status, 0) << run.finish().err;
+  const report::SiteReport site = site_with(report_of(run), 9, 9000);
+  std::filesystem::remove_all(folder);
+  std::vector<report::FrameReport> own;
+  for (const report::FrameReport& frame : site.frames)
+    if (frame.file.str().ends_with("leaks.rs")) own.push_back(frame);
+  ASSERT_GE(own.size(), 3u);
+  EXPECT_EQ(own[0].function, "<leaks::shop::Basket<u32>>::block");
+  EXPECT_EQ(own[0].line, line_of("leaks.rs", "inlined"));
+  EXPECT_EQ(own[1].function, "<leaks::shop::Basket<u32>>::keep");
+  EXPECT_EQ(own[1].line, line_of("leaks.rs", "keep"));
+  EXPECT_EQ(own[2].function, "leaks::main");
+  EXPECT_EQ(own[2].line, line_of("leaks.rs", "main"));
 }
 
 std::string finding(const report::Report& report, const std::string& kind) {
