@@ -15,6 +15,7 @@ struct SearchPaths {
   std::vector<std::string> roots;  // folders in which the recorded machine's file tree stands (--sysroot); before "/"
   std::vector<std::string> extra;  // folders with such files, by name, path or build-id (--extra-paths)
   bool debuginfod = false;         // ask the servers in $DEBUGINFOD_URLS for what is not found
+  std::string cache{};             // folder of what was looked up before (symbol_cache.h); empty: none
 };
 
 struct FoundModule {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "analyzer/symbols/perf_map.h"
+#include "analyzer/symbols/symbol_cache.h"
 
 namespace heapspy::symbols {
 
@@ -40,7 +41,7 @@ void Symbolizer::look_up(const std::function<void(const std::string&)>& progress
     addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
     if (progress) progress(modules_[module].path);
     const FoundModule found = find_module(modules_[module], search_);
-    ModuleLocations locations = locate(found, search_, addresses);
+    ModuleLocations locations = locate_remembering(modules_[module], found, search_, addresses);
     states_[module] = ModuleState{found.state, locations.debug_info, locations.symbols};
     for (; at != end; ++at) {
       const auto where = std::lower_bound(addresses.begin(), addresses.end(), address_of(at->first));

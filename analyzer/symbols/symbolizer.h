@@ -23,6 +23,12 @@ struct Place {
   bool operator<(const Place& other) const {
     return std::tie(module, address, is_return) < std::tie(other.module, other.address, other.is_return);
   }
+  bool operator==(const Place&) const = default;
+};
+struct PlaceHash {
+  std::size_t operator()(const Place& place) const {
+    return std::hash<std::uint64_t>()((place.address * 2 + place.is_return) * 0x9e3779b97f4a7c15 + place.module);
+  }
 };
 
 struct ModuleState {
