@@ -7,6 +7,7 @@
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/message.h"
 #include "analyzer/cli/reading_progress.h"
+#include "analyzer/cli/symbol_options.h"
 #include "analyzer/report/build.h"
 #include "analyzer/report/condition.h"
 #include "analyzer/report/diff_json.h"
@@ -20,11 +21,13 @@ struct Options {
   std::string before, after;
   bool json = false;
   std::vector<std::string> fail_if;
+  SymbolOptions symbols;
 };
 
-report::Report read(const std::string& path) {
+report::Report read(const std::string& path, const symbols::SearchPaths& search) {
   report::BuildOptions build;
   build.progress = reading_progress(path);
+  build.sites.search = search;
   build.sites.all = true;  // one that is left out of one side would seem to have vanished
   return report::build_report(path, build);
 }
@@ -33,7 +36,8 @@ ExitStatus run(const Options& options) {
   std::vector<report::Condition> conditions;
   try {
     for (const std::string& text : options.fail_if) conditions.push_back(report::parse_condition(text));
-    const report::Diff diff = report::make_diff(read(options.before), read(options.after));
+    const symbols::SearchPaths search = search_paths(options.symbols);
+    const report::Diff diff = report::make_diff(read(options.before, search), read(options.after, search));
     // Decided before anything is printed, so that a condition that cannot be is the only thing that is said.
     std::vector<std::string> held;
     for (const report::Condition& condition : conditions)
@@ -66,6 +70,7 @@ void add_diff_command(CLI::App& app, Invocation& invocation) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
+  add_symbol_options(command, options->symbols);
   command->footer(
       "EXPR is FIGURE OP VALUE. FIGURE: peak_rss, end_rss, or names of the JSON joined by dots (totals.live_bytes,\n"
       "arenas.secondary.count, rss.parts.thread stacks). OP: > >= < <=. VALUE: 1GiB (the figure after), 1.1x (after, in\n"

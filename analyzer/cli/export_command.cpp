@@ -1,15 +1,14 @@
 // heapspy export TRACE --format FORMAT [--value VALUE] [--at WHEN] [-o FILE]
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <memory>
 
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/message.h"
+#include "analyzer/cli/output_file.h"
 #include "analyzer/cli/reading_progress.h"
+#include "analyzer/cli/symbol_options.h"
 #include "analyzer/exports/exports.h"
 #include "analyzer/report/build.h"
 #include "analyzer/report/printable.h"
@@ -19,7 +18,7 @@ namespace {
 
 struct Options {
   std::string trace, format, out, at, value;
-  symbols::SearchPaths search;
+  SymbolOptions symbols;
 };
 
 exports::Value value_named(const std::string& word) {
@@ -36,27 +35,16 @@ std::string exported(const report::Report& report, const Options& options) {
   return exports::csv(report);
 }
 
-void write_all(int fd, const std::string& data, const std::string& name) {
-  for (std::size_t done = 0; done < data.size();) {
-    const ssize_t wrote = ::write(fd, data.data() + done, data.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0)
-      throw Failure(ExitStatus::unreadable,
-                    fmt::format("{} cannot be written: {}", report::printable(name), std::strerror(errno)));
-    done += static_cast<std::size_t>(wrote);
-  }
-}
-
 ExitStatus run(const Options& options) {
   const bool binary = options.format == "pprof" || options.format == "perfetto";
-  if (binary && options.out.empty() && ::isatty(STDOUT_FILENO))
+  if (binary && (options.out.empty() || options.out == "-") && ::isatty(STDOUT_FILENO))
     throw Failure(ExitStatus::wrong_usage, fmt::format("{} is not text: name a file with -o", options.format));
   if (!options.value.empty() && options.format != "folded")
     throw Failure(ExitStatus::wrong_usage, fmt::format("--value is for folded; {} holds all values", options.format));
   report::BuildOptions build;
   if (options.at == "end") build.at = report::BuildOptions::At::end;
   build.sites.all = true;
-  build.sites.search = options.search;
+  build.sites.search = search_paths(options.symbols);
   build.progress = reading_progress(options.trace);
   const report::Report made = report::build_report(options.trace, build);
   build.progress = {};
@@ -64,16 +52,8 @@ ExitStatus run(const Options& options) {
     throw Failure(ExitStatus::unreadable,
                   fmt::format("{} holds no call stacks; record without HEAPSPY_STACKS=none", report::printable(options.trace)));
   const std::string data = exported(made, options);
-  if (options.out.empty()) {
-    write_all(STDOUT_FILENO, data, "the output");
-    return ExitStatus::done;
-  }
-  const int fd = ::open(options.out.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0)
-    throw Failure(ExitStatus::unreadable,
-                  fmt::format("{} cannot be written: {}", report::printable(options.out), std::strerror(errno)));
-  write_all(fd, data, options.out);
-  ::close(fd);
+  write_output(options.out, data);
+  if (options.out.empty() || options.out == "-") return ExitStatus::done;
   say(fmt::format("{}: {} call stacks, {} bytes", report::printable(options.out), made.sites.size(), data.size()));
   return ExitStatus::done;
 }
@@ -100,6 +80,7 @@ void add_export_command(CLI::App& app, Invocation& invocation) {
       ->type_name("WHEN")
       ->check(one_of({"peak", "end"}));
   command->add_option("-o,--out", options->out, "write here and not to the standard output")->type_name("FILE");
+  add_symbol_options(command, options->symbols);
   command->footer(example("heapspy export heapspy.java.4242.*.hspy --format pprof -o heap.pb.gz"));
   command->callback([options, &invocation] { invocation.status = run(*options); });
 }

@@ -13,12 +13,17 @@
 #include <system_error>
 
 #include "analyzer/cli/command.h"
+#include "analyzer/cli/message.h"
+#include "analyzer/cli/output_file.h"
 #include "analyzer/cli/prove.h"
 #include "analyzer/cli/reading_progress.h"
+#include "analyzer/cli/symbol_options.h"
 #include "analyzer/report/build.h"
 #include "analyzer/report/merged_build.h"
 #include "analyzer/report/merged_json.h"
 #include "analyzer/report/merged_text.h"
+#include "analyzer/report/printable.h"
+#include "analyzer/report/report_html.h"
 #include "analyzer/report/report_json.h"
 #include "analyzer/report/report_text.h"
 #include "analyzer/trial/settings.h"
@@ -31,10 +36,10 @@ constexpr std::size_t kSitesInJson = 1000, kSitesInText = 10;  // of each figure
 struct Options {
   std::vector<std::string> traces;
   bool json = false, prove = false;
-  std::string at, by;
+  std::string html, at, by;
   std::size_t top = 0;  // 0: not given
   std::string tree, site, size, suppressions;
-  std::vector<std::string> sysroots, extra_paths;
+  SymbolOptions symbols;
   report::SiteOptions sites;
   report::BuildOptions::SiteScope scope;
 };
@@ -86,10 +91,9 @@ std::string name_of(const std::vector<std::string>& given) {
   return name;
 }
 
-bool asks_about_sites(const Options& options) {
+bool asks_about_some_blocks(const Options& options) {
   const report::BuildOptions::SiteScope& scope = options.scope;
-  return !scope.thread.empty() || scope.from_s || scope.to_s || !options.size.empty() || !options.site.empty() ||
-         !options.sites.module.empty();
+  return !scope.thread.empty() || scope.from_s || scope.to_s || !options.size.empty();
 }
 
 // "64KiB", "1KiB..64KiB", "1MiB..", "..32": both ends are in it.
@@ -103,20 +107,9 @@ bool read_size_range(const std::string& text, report::BuildOptions::SiteScope& t
   return to.least_bytes <= to.most_bytes;
 }
 
-std::string without_trailing_slashes(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path == "/" ? "" : path;
-}
-
 report::SiteOptions site_options(const Options& options, const report::TextOptions& text) {
   report::SiteOptions sites = options.sites;
-  for (const std::string& path : options.sysroots) sites.search.roots.push_back(without_trailing_slashes(path));
-  for (const std::string& paths : options.extra_paths)  // as PATH: several, separated by colons
-    for (std::size_t at = 0; at <= paths.size();) {
-      const std::size_t colon = std::min(paths.find(':', at), paths.size());
-      if (colon > at) sites.search.extra.push_back(without_trailing_slashes(paths.substr(at, colon - at)));
-      at = colon + 1;
-    }
+  sites.search = search_paths(options.symbols);
   if (!options.site.empty()) {
     try {
       sites.pattern.emplace(options.site, std::regex::optimize);
@@ -133,12 +126,17 @@ report::SiteOptions site_options(const Options& options, const report::TextOptio
       throw Failure(ExitStatus::wrong_usage, fmt::format("--suppressions: {}", bad.what()));
     }
   }
-  sites.all = text.tree || text.by == report::By::module;
+  sites.all = text.tree || text.by == report::By::module || !options.html.empty();
   sites.most = options.top                   ? options.top
                : options.json                ? kSitesInJson
                : text.by == report::By::site ? kSitesInText
                                              : sites.most;
   return sites;
+}
+
+void write_page(const Options& options, const std::string& page) {
+  write_output(options.html, page);
+  if (options.html != "-") say(fmt::format("{}: {} bytes", report::printable(options.html), page.size()));
 }
 
 ExitStatus run_merged(const Options& options, const std::vector<std::string>& paths, const report::TextOptions& text) {
@@ -147,25 +145,37 @@ ExitStatus run_merged(const Options& options, const std::vector<std::string>& pa
                   fmt::format("{}; name one trace for that, heapspy report … --by process lists them", what));
   };
   if (text.by == report::By::arena) refuse("--by arena: arenas are of one process");
-  if (text.by == report::By::site || text.by == report::By::module || text.tree || asks_about_sites(options))
-    refuse("call stacks are looked at process by process");
+  if (asks_about_some_blocks(options)) refuse("--thread, --from, --to and --size are looked at process by process");
   if (options.prove) refuse("--prove replays one process");
   if (!options.at.empty() && options.at != "end" && options.at != "peak") refuse("--at SECONDS is about one process's time");
   report::MergeOptions merge;
   merge.at_end = options.at == "end";
+  merge.sites = site_options(options, text);
   const std::string name = name_of(options.traces);
   merge.progress = reading_progress(name);
-  const report::MergedReport merged = report::build_merged(paths, name, merge);
+  report::MergedReport merged = report::build_merged(paths, name, merge);
   merge.progress = {};
+  if (!options.html.empty()) write_page(options, report::merged_html(merged));
   if (options.json) {
-    fmt::print("{}", report::dump_json(report::merged_json(merged)));
-    return ExitStatus::done;
+    nlohmann::ordered_json tree;
+    if (text.tree) tree = report::tree_json(merged.stacks.sites, *text.tree);
+    if (merge.sites.all) report::keep_largest_sites(merged.stacks, merge.sites.most);
+    nlohmann::ordered_json json = report::merged_json(merged);
+    if (text.tree) json["tree"] = std::move(tree);
+    fmt::print("{}", report::dump_json(json));
   }
+  if (options.json || !options.html.empty()) return ExitStatus::done;
   for (const std::string& line : report::merged_text(merged, text)) fmt::print("{}\n", line);
   return ExitStatus::done;
 }
 
 ExitStatus run(const Options& options) {
+  if (!options.html.empty() && (!options.by.empty() || (!options.tree.empty() && !options.json)))
+    throw Failure(ExitStatus::wrong_usage, "--html holds every table and both trees: leave --by and --tree out");
+  if (!options.html.empty() && options.prove && !options.json)
+    throw Failure(ExitStatus::wrong_usage, "--prove is told in text or JSON: leave --html out, or add --json");
+  if (options.html == "-" && options.json)
+    throw Failure(ExitStatus::wrong_usage, "--html - and --json both write to the standard output: name a file for the page");
   if (options.scope.from_s && options.scope.to_s && *options.scope.from_s > *options.scope.to_s)
     throw Failure(ExitStatus::wrong_usage, fmt::format("--from {} --to {}: no moment lies between; --from is the earlier one",
                                                        *options.scope.from_s, *options.scope.to_s));
@@ -189,7 +199,7 @@ ExitStatus run(const Options& options) {
   build.sites = site_options(options, text);
   build.scope = options.scope;
   build.progress = reading_progress(paths[0]);
-  const report::Report made = [&] {
+  report::Report made = [&] {
     try {
       return report::build_report(paths[0], build);
     } catch (const report::NoSuchThread& none) {
@@ -197,15 +207,20 @@ ExitStatus run(const Options& options) {
     }
   }();
   build.progress = {};
+  if (!options.html.empty()) write_page(options, report::report_html(made));
   if (options.json) {
-    auto root = report::report_json(made);
-    if (options.prove) root["proofs"] = proof_json(prove(paths[0], made.findings));
-    fmt::print("{}", report::dump_json(root));
-    return ExitStatus::done;
+    nlohmann::ordered_json tree;
+    if (text.tree) tree = report::tree_json(made.sites, *text.tree);
+    if (build.sites.all) report::keep_largest_sites(made, build.sites.most);
+    nlohmann::ordered_json json = report::report_json(made);
+    if (text.tree) json["tree"] = std::move(tree);
+    if (options.prove) json["proofs"] = proof_json(prove(paths[0], made.findings));
+    fmt::print("{}", report::dump_json(json));
+  } else if (options.html.empty()) {
+    for (const std::string& line : report::report_text(made, text)) fmt::print("{}\n", line);
+    if (options.prove)
+      for (const std::string& line : proof_text(prove(paths[0], made.findings))) fmt::print("{}\n", line);
   }
-  for (const std::string& line : report::report_text(made, text)) fmt::print("{}\n", line);
-  if (options.prove)
-    for (const std::string& line : proof_text(prove(paths[0], made.findings))) fmt::print("{}\n", line);
   return ExitStatus::done;
 }
 
@@ -218,6 +233,8 @@ void add_report_command(CLI::App& app, Invocation& invocation) {
       ->add_option("TRACE", options->traces, "traces (*.hspy), or folders of them; several get one report over their processes")
       ->required();
   command->add_flag("--json", options->json, "print schema heapspy.report/1; with several traces, their sums and processes[]");
+  command->add_option("--html", options->html, "write a page of HTML and not text; with --json both; - is the standard output")
+      ->type_name("FILE");
   command
       ->add_option("--at", options->at,
                    "peak (of RSS; the default), end, or SECONDS from the start: when arenas, RSS and findings are looked at")
@@ -230,7 +247,7 @@ void add_report_command(CLI::App& app, Invocation& invocation) {
           ""));
   command
       ->add_option("--by", options->by,
-                   "one table in full: thread, site, size, arena or module; of several traces process, thread or size")
+                   "one table in full: thread, site, size, arena or module; of several traces not arena, but process")
       ->type_name("WHAT")
       ->check(one_of({"process", "thread", "site", "size", "arena", "module"}));
   command->add_flag("--prove", options->prove,
@@ -272,18 +289,7 @@ void add_report_command(CLI::App& app, Invocation& invocation) {
   command
       ->add_option("--suppressions", options->suppressions, "known leaks: a file with lines leak:PATTERN, as LeakSanitizer's")
       ->type_name("FILE");
-  command
-      ->add_option("--sysroot", options->sysroots,
-                   "a copy of the recorded machine's file tree: programs and libraries are looked for there")
-      ->type_name("DIR")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--extra-paths", options->extra_paths,
-                   "folders with programs, libraries and debug files (by name or build-id), separated by colons")
-      ->type_name("DIRS")
-      ->allow_extra_args(false);
-  command->add_flag("--debuginfod", options->sites.search.debuginfod,
-                    "ask the servers in $DEBUGINFOD_URLS for debug information");
+  add_symbol_options(command, options->symbols);
   command->footer(
       example("heapspy report heapspy.java.4242.*.hspy\n  heapspy report traces/ --json --at end\n  heapspy report t.hspy --by "
               "site\n  heapspy report t.hspy --prove\n  heapspy report t.hspy --tree up --module libz --from 10"));

@@ -14,9 +14,9 @@ std::string function_label(const report::FrameReport& frame) {
 
 std::string place_label(const report::FrameReport& frame) {
   std::string function = function_label(frame);
-  if (!frame.file.empty() && frame.line) return fmt::format("{} ({}:{})", function, frame.file, *frame.line);
+  if (!frame.file.empty() && frame.line) return fmt::format("{} ({}:{})", function, frame.file.str(), *frame.line);
   if (frame.is_java && frame.line) return fmt::format("{}:{}", function, *frame.line);
-  if (!frame.file.empty()) return fmt::format("{} ({})", function, frame.file);
+  if (!frame.file.empty()) return fmt::format("{} ({})", function, frame.file.str());
   if (frame.function.empty() || frame.module.empty()) return function;
   return fmt::format("{} ({})", function, file_name(frame.module));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analyzer/findings/quantity.h"
+#include "analyzer/report/labels.h"
 #include "analyzer/report/moment_text.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/sections.h"
@@ -10,35 +11,6 @@
 
 namespace heapspy::report {
 namespace {
-
-constexpr std::size_t kThreadsNamed = 5;
-
-std::string thread_name(const Report& report, std::uint32_t id) {
-  const ThreadReport* thread = thread_with_id(report, id);
-  return thread && !thread->name.empty() ? printable(thread->name) : fmt::format("thread {}", id);
-}
-
-std::string plug_text(const Report& report, const ArenaReport& arena) {
-  if (!arena.plug) return "";
-  std::string text = findings::bytes_text(arena.plug->size);
-  if (arena.plug->age_s) text += ", " + findings::seconds_text(*arena.plug->age_s);
-  return text + ", " + fit(thread_name(report, arena.plug->thread), 16);
-}
-
-// Those that allocated most first.
-std::string threads_text(const Report& report, const ArenaReport& arena) {
-  std::vector<std::uint32_t> threads = arena.threads;
-  const auto bytes = [&](std::uint32_t id) {
-    const ThreadReport* thread = thread_with_id(report, id);
-    return thread ? thread->bytes_allocated : 0;
-  };
-  std::stable_sort(threads.begin(), threads.end(), [&](std::uint32_t a, std::uint32_t b) { return bytes(a) > bytes(b); });
-  std::string text;
-  for (std::size_t i = 0; i < threads.size() && i < kThreadsNamed; i++)
-    text += (i ? ", " : "") + fit(thread_name(report, threads[i]), 40);
-  if (threads.size() > kThreadsNamed) text += fmt::format(" and {} more", threads.size() - kThreadsNamed);
-  return text;
-}
 
 std::uint64_t free_in(const std::vector<ArenaReport>& arenas) {
   std::uint64_t sum = 0;
@@ -49,9 +21,13 @@ std::uint64_t free_in(const std::vector<ArenaReport>& arenas) {
 
 }  // namespace
 
+bool arenas_are_of_the_end(const Report& report) {
+  return report.at.why == "peak" && free_in(report.arenas_at_end) >= free_in(report.arenas);
+}
+
 // The arenas at the moment of the report, or at the end where they hold more free memory then.
 Lines arena_lines(const Report& report, const Screen& screen, std::size_t top, bool with_threads) {
-  const bool end = report.at.why == "peak" && free_in(report.arenas_at_end) >= free_in(report.arenas);
+  const bool end = arenas_are_of_the_end(report);
   const std::vector<ArenaReport>& all = end ? report.arenas_at_end : report.arenas;
   if (all.empty()) return {};
   std::vector<const ArenaReport*> arenas;
@@ -72,14 +48,14 @@ Lines arena_lines(const Report& report, const Screen& screen, std::size_t top, b
     const ArenaReport& arena = *arenas[i];
     table.add({"  " + arena_label(arena), bytes_or_unknown(arena.system_bytes), bytes_or_unknown(arena.resident_bytes),
                bytes_or_unknown(arena.live_bytes), bytes_or_unknown(arena.trimmable_bytes),
-               bytes_or_unknown(arena.pinned_bytes), bytes_or_unknown(arena.cached_bytes), plug_text(report, arena)});
+               bytes_or_unknown(arena.pinned_bytes), bytes_or_unknown(arena.cached_bytes), plug_label(report, arena)});
   }
   Lines rows = table.lines(kWidth);
   Lines lines = {heading(title, screen)};
   for (std::size_t i = 0; i < rows.size(); i++) {
     lines.push_back(rows[i]);
     if (with_threads && i > 0 && !arenas[i - 1]->threads.empty())
-      lines.push_back(fit("      threads: " + threads_text(report, *arenas[i - 1]), kWidth));
+      lines.push_back(fit("      threads: " + threads_label(report, *arenas[i - 1]), kWidth));
   }
   return lines;
 }

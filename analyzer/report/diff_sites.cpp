@@ -16,8 +16,9 @@ using Value = std::optional<double>;
 std::string spelled(const SiteReport& site) {
   std::string text;
   for (const FrameReport& frame : site.frames)
-    text += (frame.function.empty() ? fmt::format("{}+{:x}", frame.module.substr(frame.module.rfind('/') + 1), frame.offset)
-                                    : frame.function) +
+    text += (frame.function.empty()
+                 ? fmt::format("{}+{:x}", frame.module.str().substr(frame.module.str().rfind('/') + 1), frame.offset)
+                 : frame.function.str()) +
             '\n';
   return text;
 }

@@ -32,12 +32,16 @@ std::string finding_headline(const findings::Finding& finding) {
   return line;
 }
 
+Lines no_finding_lines(const Report& report) {
+  if (report.rss.total_bytes || report.rss_at_end.total_bytes)
+    return {"Nothing stands out: no part that some setting, trim or fix could return is worth a change."};
+  return {"Nothing stands out in the calls; without a snapshot nothing is known about RSS."};
+}
+
 Lines findings_lines(const Report& report, const Screen& screen) {
   Lines lines = {heading("What this means", screen)};
   if (report.findings.empty()) {
-    lines.emplace_back(report.rss.total_bytes || report.rss_at_end.total_bytes
-                           ? "  Nothing stands out: no part that some setting, trim or fix could return is worth a change."
-                           : "  Nothing stands out in the calls; without a snapshot nothing is known about RSS.");
+    for (const std::string& line : no_finding_lines(report)) lines.push_back("  " + line);
     return lines;
   }
   std::size_t number = 1;

@@ -100,14 +100,25 @@ std::string ended_text(const Report& report) {
   return end;
 }
 
+std::string facts_text(const Report& report) {
+  return joined({fmt::format("pid {}", report.process.pid),
+                 report.process.duration_s ? seconds_text(*report.process.duration_s) : "?", ended_text(report),
+                 fmt::format("{}, {} lost", findings::plural_text(report.trace.events, "event", "events"),
+                             count_text(report.trace.lost_events))});
+}
+
+std::string trace_text(const Report& report) {
+  const TraceReport& trace = report.trace;
+  return joined({printable(trace.path), findings::bytes_text(trace.size_bytes), fmt::format("format {}", trace.format_version),
+                 "mode " + trace.mode, "clock " + trace.clock, "stacks " + trace.stacks,
+                 "started " + printable(report.process.start_time) +
+                     (report.process.host.empty() ? "" : " on " + printable(report.process.host))});
+}
+
 Lines header_lines(const Report& report) {
   const std::string command =
       report.process.command.empty() ? printable(report.process.exe) : command_text(report.process.command);
-  const std::string facts =
-      joined({fmt::format("pid {}", report.process.pid),
-              report.process.duration_s ? seconds_text(*report.process.duration_s) : "?", ended_text(report),
-              fmt::format("{}, {} lost", findings::plural_text(report.trace.events, "event", "events"),
-                          count_text(report.trace.lost_events))});
+  const std::string facts = facts_text(report);
   constexpr std::size_t kGap = 5;
   if (columns(command) + kGap + columns(facts) <= kWidth) return {command + std::string(kGap, ' ') + facts};
   return {fit(command, kWidth), facts};

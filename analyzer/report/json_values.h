@@ -36,5 +36,7 @@ Json size_json(const SizeReport&);
 Json thread_size_json(const SizeReport&);  // what is kept per thread
 Json lifetime_json(const LifetimeReport&);
 Json frame_json(const FrameReport&);
+Json site_json(const SiteReport&);
+Json module_json(const ModuleReport&);
 
 }  // namespace heapspy::report

@@ -27,37 +27,56 @@ bool has_moved(std::uint64_t before, std::uint64_t after) {
   return change >= (1 << 20) && change > std::max(before, after) / 10;
 }
 
-void add_notes(Lines& lines, const RssReport& rss) {
-  for (const std::string& note : rss.notes)
-    for (const std::string& line : wrap("Note: " + fit(printable(note), 300), kWidth - 2)) lines.push_back("  " + line);
-}
-
 // What recording took, under the ledger. Nothing of a trace that does not say.
-void add_recorder(Lines& lines, const Report& report) {
+std::optional<std::string> recorder_text(const Report& report) {
   const RecorderReport& recorder = report.recorder;
-  if (!recorder.measured_s) return;
+  if (!recorder.measured_s) return std::nullopt;
   std::string text = fmt::format("heapspy itself: {} dirty; {} to begin, append and take snapshots (measured), ",
                                  bytes_or_unknown(recorder.dirty_bytes), findings::seconds_text(*recorder.measured_s));
   text += recorder.predicted_s ? fmt::format("{} in the program's calls (predicted: {} events × {:.1f} ns)",
                                              findings::seconds_text(*recorder.predicted_s),
                                              findings::count_text(report.trace.events), *recorder.ns_per_event)
                                : "? in the program's calls";
-  for (const std::string& line : wrap(text, kWidth - 2)) lines.push_back("  " + line);
+  return text;
 }
 
 }  // namespace
+
+Lines ledger_notes(const Report& report) {
+  const RssReport& rss = report.rss;
+  Lines notes;
+  if (!rss.total_bytes) notes.emplace_back(kNoRss);
+  if (rss.total_bytes && report.at.why == "peak" && report.process.peak_rss_bytes &&
+      static_cast<double>(*report.process.peak_rss_bytes) > kNear * static_cast<double>(*rss.total_bytes))
+    notes.push_back(fmt::format("(between snapshots RSS was {} once: the kernel's high-water mark)",
+                                findings::bytes_text(*report.process.peak_rss_bytes)));
+  if (rss.total_bytes && report.end_at.last_snapshot && report.end_at.live_bytes && report.totals.live_bytes &&
+      has_moved(*report.end_at.live_bytes, *report.totals.live_bytes))
+    notes.push_back(fmt::format(
+        "(RSS is known at snapshots only; after the last one, at {}, live memory went from {} to {}, and what follows about "
+        "free memory is as of then)",
+        findings::seconds_text(report.end_at.time_s.value_or(0)), findings::bytes_text(*report.end_at.live_bytes),
+        findings::bytes_text(*report.totals.live_bytes)));
+  if (auto recorder = recorder_text(report)) notes.push_back(std::move(*recorder));
+  for (const std::string& note : rss.notes) notes.push_back("Note: " + fit(printable(note), 300));
+  return notes;
+}
+
+bool shows_both_moments(const Report& report) {
+  return report.rss_at_end.total_bytes && report.at.why != "end" && !at_is_end(report);
+}
 
 // The ledger at the moment of the report and at the end, side by side; parts that are 0 in both are left out.
 Lines ledger_lines(const Report& report, const Screen& screen) {
   const RssReport& rss = report.rss;
   const RssReport& end = report.rss_at_end;
   if (!rss.total_bytes) {
-    Lines lines = wrap(
-        "RSS is not known: the trace holds no snapshot of the process (HEAPSPY_SNAPSHOT=off, or it ended too early).", kWidth);
-    add_recorder(lines, report);
+    Lines lines;
+    for (const std::string& note : ledger_notes(report))
+      for (const std::string& line : wrap(note, kWidth - 2)) lines.push_back((note == kNoRss ? "" : "  ") + line);
     return lines;
   }
-  const bool both = end.total_bytes && report.at.why != "end" && !at_is_end(report);
+  const bool both = shows_both_moments(report);
 
   std::vector<std::string> headings = {"RSS", moments_text(report), ""};
   std::vector<std::string> total = {"  total", findings::bytes_text(*rss.total_bytes), ""};
@@ -91,21 +110,8 @@ Lines ledger_lines(const Report& report, const Screen& screen) {
   }
   Lines lines = table.lines(kWidth);
   lines[0] = heading(lines[0], screen);
-  if (report.at.why == "peak" && report.process.peak_rss_bytes &&
-      static_cast<double>(*report.process.peak_rss_bytes) > kNear * static_cast<double>(*rss.total_bytes))
-    lines.push_back(fmt::format("  (between snapshots RSS was {} once: the kernel's high-water mark)",
-                                findings::bytes_text(*report.process.peak_rss_bytes)));
-  if (report.end_at.last_snapshot && report.end_at.live_bytes && report.totals.live_bytes &&
-      has_moved(*report.end_at.live_bytes, *report.totals.live_bytes))
-    for (const std::string& line : wrap(
-             fmt::format("(RSS is known at snapshots only; after the last one, at {}, live memory went from {} to {}, and what "
-                         "follows about free memory is as of then)",
-                         findings::seconds_text(report.end_at.time_s.value_or(0)),
-                         findings::bytes_text(*report.end_at.live_bytes), findings::bytes_text(*report.totals.live_bytes)),
-             kWidth - 2))
-      lines.push_back("  " + line);
-  add_recorder(lines, report);
-  add_notes(lines, rss);
+  for (const std::string& note : ledger_notes(report))
+    for (const std::string& line : wrap(note, kWidth - 2)) lines.push_back("  " + line);
   return lines;
 }
 

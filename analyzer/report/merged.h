@@ -75,6 +75,9 @@ struct MergedReport {
   std::vector<SizeReport> sizes;
   std::vector<LifetimeReport> lifetimes;
   std::vector<ProcessFindings> findings;  // of the largest processes that have any
+  // Call stacks over all processes (family_sites.h): sites, modules, suppressed_bytes, `at` and trace.stacks; nothing else of
+  // it.
+  Report stacks;
 };
 
 }  // namespace heapspy::report

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <unordered_map>
 
 #include "analyzer/model/heap_model.h"
 #include "analyzer/report/build.h"
 #include "analyzer/report/family.h"
+#include "analyzer/report/family_sites.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/trace/reader.h"
 
@@ -152,11 +154,20 @@ class Builder {
     if (depth < kDeepest) options.forks = forks_of(member, reader.clock(), children);
     options.at_fork = [&](std::size_t i, const model::HeapAtFork& heap) { read(children[i], &heap, member.pid, depth + 1); };
     const model::Figures figures = model::build_figures(reader, options);
+    const model::Moment* peak = figures.at(model::Why::peak);
+    sites_.add(reader, figures, options_.at_end || !peak ? figures.at(model::Why::end) : peak);
     BuildOptions build;
     build.at = options_.at_end ? BuildOptions::At::end : BuildOptions::At::peak;
     build.verdicts_at_moment = options_.at_end;
-    build.sites.most = 0;  // stacks of several processes are not summed
-    take(build_report(reader, figures, build), figures, number, parent_pid);
+    build.sites.most = 0;
+    Report report = build_report(reader, figures, build);
+    if (is_among_largest(peak_rss(report).value_or(report.totals.peak_live_bytes.value_or(0)))) {
+      build.sites.most = 1;  // verdicts name call stacks
+      build.sites.search = options_.sites.search;
+      build.sites.suppressions = options_.sites.suppressions;
+      report = build_report(reader, figures, build);
+    }
+    take(std::move(report), figures, number, parent_pid);
     if (options_.progress) options_.progress(static_cast<double>(merged_.processes.size()) / static_cast<double>(done_.size()));
   } catch (const trace::Unreadable& reason) {
     done_[number] = true;
@@ -204,14 +215,14 @@ class Builder {
     row.threads = report.threads.size();
     row.complete = report.trace.complete;
     row.totals = report.totals;
-    row.peak_rss_bytes = report.process.peak_rss_bytes;
-    if (report.rss.total_bytes) row.peak_rss_bytes = std::max(row.peak_rss_bytes.value_or(0), *report.rss.total_bytes);
+    row.peak_rss_bytes = peak_rss(report);
     row.end_rss_bytes = report.rss_at_end.total_bytes;
     row.private_dirty_bytes = private_dirty(figures);
     if (figures.inherited) row.inherited = inherited_report(*figures.inherited);
 
     agree(merged_.trace.mode, report.trace.mode, first);
     agree(merged_.trace.clock, report.trace.clock, first);
+    agree(merged_.stacks.trace.stacks, report.trace.stacks, first);
     merged_.trace.format_version = std::max(merged_.trace.format_version, report.trace.format_version);
     merged_.trace.size_bytes += report.trace.size_bytes;
     merged_.trace.events += report.trace.events;
@@ -280,6 +291,21 @@ class Builder {
     }
   }
 
+  static Bytes peak_rss(const Report& report) {
+    Bytes most = report.process.peak_rss_bytes;
+    if (report.rss.total_bytes) most = std::max(most.value_or(0), *report.rss.total_bytes);
+    return most;
+  }
+
+  // Of those that were read so far.
+  bool is_among_largest(std::uint64_t weight) {
+    largest_.insert(weight);
+    if (largest_.size() <= options_.processes_judged) return true;
+    const bool is_smallest = weight <= *largest_.begin();
+    largest_.erase(largest_.begin());
+    return !is_smallest;
+  }
+
   static std::uint64_t weight(const ProcessRow& row) {
     return row.peak_rss_bytes.value_or(row.totals.peak_live_bytes.value_or(0));
   }
@@ -324,6 +350,8 @@ class Builder {
       last = std::max(last, since + row.duration_s.value_or(0));
     }
     if (known) merged_.duration_s = last;
+    merged_.stacks.at.why = options_.at_end ? kEachEnd : kEachPeak;
+    sites_.spell(merged_.stacks, options_.sites);
     std::stable_sort(merged_.threads.begin(), merged_.threads.end(),
                      [](const NamedThreads& a, const NamedThreads& b) { return a.bytes_allocated > b.bytes_allocated; });
     return std::move(merged_);
@@ -334,6 +362,8 @@ class Builder {
   std::vector<bool> done_;
   model::FamilyThreads threads_;
   MergedReport merged_;
+  FamilySites sites_;
+  std::multiset<std::uint64_t> largest_;                  // weights
   std::unordered_map<std::string, std::size_t> by_name_;  // index into merged_.threads
   std::vector<std::size_t> newest_process_;               // by the same index
 };

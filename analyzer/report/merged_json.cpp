@@ -20,7 +20,8 @@ Json trace_json(const MergedReport& merged) {
   Json json = trace_json(merged.trace);
   json["path"] = merged.path;
   json["damage"] = std::move(damage);
-  for (const char* key : {"stop", "ring", "sample", "pauses", "stacks", "stacks_lost"}) json[key] = nullptr;
+  for (const char* key : {"stop", "ring", "sample", "pauses", "stacks_lost"}) json[key] = nullptr;
+  json["stacks"] = merged.stacks.trace.stacks;
   json["traces"] = merged.processes.size();
   json["unreadable"] = list_json(merged.unreadable, left_out);
   json["copies"] = list_json(merged.copies, left_out);
@@ -122,7 +123,10 @@ Json merged_json(const MergedReport& merged) {
   json["rss"] = {{"total_bytes", nullptr}, {"parts", nullptr}, {"notes", Json::array()}};
   json["timeline"] = nullptr;
   json["marks"] = nullptr;
-  json["sites"] = nullptr;  // call stacks are of one process
+  json["sites"] = list_json(merged.stacks.sites, site_json);
+  json["sites_left_out"] = merged.stacks.sites_left_out;
+  json["modules"] = list_json(merged.stacks.modules, module_json);
+  json["suppressed_bytes"] = maybe(merged.stacks.suppressed_bytes);
   Json found = Json::array();
   for (const ProcessFindings& of : merged.findings)
     for (const findings::Finding& finding : of.findings) {

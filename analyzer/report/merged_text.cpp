@@ -18,6 +18,9 @@ using findings::count_text;
 using findings::plural_text;
 
 constexpr std::size_t kRows = 8;
+constexpr std::size_t kSites = 10;
+constexpr std::size_t kSitesOfAll = 5;
+constexpr std::size_t kBranches = 5;  // of each node of a tree
 constexpr std::size_t kFindings = 2;  // of one process
 
 void append(Lines& lines, const Lines& more) {
@@ -31,51 +34,12 @@ std::uint64_t count_ended(const MergedReport& merged, const char* how) {
       std::count_if(merged.processes.begin(), merged.processes.end(), [&](const ProcessRow& row) { return row.end == how; }));
 }
 
-Lines head_lines(const MergedReport& merged) {
-  Lines lines = {fit(printable(merged.path), kWidth)};
-  std::string facts = plural_text(merged.processes.size(), "process", "processes");
-  for (const auto& [end, words] : {std::pair("killed", "killed"), std::pair("running", "still running")})
-    if (const std::uint64_t count = count_ended(merged, end)) facts += fmt::format(" ({} {})", count_text(count), words);
-  facts += fmt::format(" · {} · {}, {} lost", merged.duration_s ? findings::seconds_text(*merged.duration_s) : "?",
-                       plural_text(merged.trace.events, "event", "events"), count_text(merged.trace.lost_events));
-  lines.push_back(facts);
-  const auto add = [&](const std::string& text) {
-    for (std::string& line : wrap(text, kWidth)) lines.push_back(std::move(line));
-  };
-  if (merged.totals.standard_error)
-    add(fmt::format("Some are samples, so sums are estimates: {} allocations of {}.",
-                    count_estimate(merged.totals.allocations, merged.totals.standard_error->allocations),
-                    bytes_estimate(merged.totals.bytes_allocated, merged.totals.standard_error->bytes_allocated)));
-  if (merged.trace.lost_events)
-    add("Incomplete: counts are too low by what was lost, and blocks may seem alive that were freed.");
-  if (!merged.unreadable.empty())
-    add(fmt::format("Left out: {}, such as {}: {}.",
-                    plural_text(merged.unreadable.size(), "file that is no trace", "files that are no traces"),
-                    fit(printable(merged.unreadable[0].trace), 60), fit(printable(merged.unreadable[0].reason), 160)));
-  if (!merged.copies.empty())
-    add(fmt::format("Left out: {}, such as {}: {}.",
-                    plural_text(merged.copies.size(), "trace of a process that is here already",
-                                "traces of processes that are here already"),
-                    fit(printable(merged.copies[0].trace), 60), fit(printable(merged.copies[0].reason), 160)));
-  if (!merged.damaged.empty())
-    add(fmt::format("Damaged: {}; the first is {}: {}.",
-                    plural_text(merged.damaged.size() + merged.trace.damage_left_out, "trace", "traces"),
-                    fit(printable(merged.damaged[0].trace), 60), fit(printable(merged.damaged[0].reason), 160)));
-  if (merged.totals.unknown_frees.value_or(0))
-    add(fmt::format("{} of blocks whose allocation the traces do not hold.",
-                    plural_text(*merged.totals.unknown_frees, "free", "frees")));
-  return lines;
-}
-
-std::uint64_t weight(const ProcessRow& row) {
-  return row.peak_rss_bytes.value_or(row.totals.peak_live_bytes.value_or(row.totals.bytes_allocated));
-}
-
 Lines process_lines(const MergedReport& merged, const Screen& screen, std::size_t top) {
   std::vector<const ProcessRow*> rows;
   for (const ProcessRow& row : merged.processes) rows.push_back(&row);
   const std::size_t shown = std::min(top, rows.size());
-  std::stable_sort(rows.begin(), rows.end(), [](const ProcessRow* a, const ProcessRow* b) { return weight(*a) > weight(*b); });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const ProcessRow* a, const ProcessRow* b) { return weight_of(*a) > weight_of(*b); });
   const std::string title = shown == rows.size() ? fmt::format("Processes ({})", count_text(shown))
                                                  : fmt::format("Processes ({} of {})", shown, count_text(rows.size()));
   const bool any_private =
@@ -173,16 +137,61 @@ Report sizes_of(const MergedReport& merged) {
 
 }  // namespace
 
+std::vector<std::string> merged_head_texts(const MergedReport& merged) {
+  std::string facts = plural_text(merged.processes.size(), "process", "processes");
+  for (const auto& [end, words] : {std::pair("killed", "killed"), std::pair("running", "still running")})
+    if (const std::uint64_t count = count_ended(merged, end)) facts += fmt::format(" ({} {})", count_text(count), words);
+  facts += fmt::format(" · {} · {}, {} lost", merged.duration_s ? findings::seconds_text(*merged.duration_s) : "?",
+                       plural_text(merged.trace.events, "event", "events"), count_text(merged.trace.lost_events));
+  std::vector<std::string> texts = {facts};
+  const auto add = [&](const std::string& text) { texts.push_back(text); };
+  if (merged.totals.standard_error)
+    add(fmt::format("Some are samples, so sums are estimates: {} allocations of {}.",
+                    count_estimate(merged.totals.allocations, merged.totals.standard_error->allocations),
+                    bytes_estimate(merged.totals.bytes_allocated, merged.totals.standard_error->bytes_allocated)));
+  if (merged.trace.lost_events)
+    add("Incomplete: counts are too low by what was lost, and blocks may seem alive that were freed.");
+  if (!merged.unreadable.empty())
+    add(fmt::format("Left out: {}, such as {}: {}.",
+                    plural_text(merged.unreadable.size(), "file that is no trace", "files that are no traces"),
+                    fit(printable(merged.unreadable[0].trace), 60), fit(printable(merged.unreadable[0].reason), 160)));
+  if (!merged.copies.empty())
+    add(fmt::format("Left out: {}, such as {}: {}.",
+                    plural_text(merged.copies.size(), "trace of a process that is here already",
+                                "traces of processes that are here already"),
+                    fit(printable(merged.copies[0].trace), 60), fit(printable(merged.copies[0].reason), 160)));
+  if (!merged.damaged.empty())
+    add(fmt::format("Damaged: {}; the first is {}: {}.",
+                    plural_text(merged.damaged.size() + merged.trace.damage_left_out, "trace", "traces"),
+                    fit(printable(merged.damaged[0].trace), 60), fit(printable(merged.damaged[0].reason), 160)));
+  if (merged.totals.unknown_frees.value_or(0))
+    add(fmt::format("{} of blocks whose allocation the traces do not hold.",
+                    plural_text(*merged.totals.unknown_frees, "free", "frees")));
+  return texts;
+}
+
+std::uint64_t weight_of(const ProcessRow& row) {
+  return row.peak_rss_bytes.value_or(row.totals.peak_live_bytes.value_or(row.totals.bytes_allocated));
+}
+
 std::vector<std::string> merged_text(const MergedReport& merged, const TextOptions& options) {
   const Screen& screen = options.screen;
   const std::size_t rows = options.top.value_or(options.by == By::everything ? kRows : std::numeric_limits<std::size_t>::max());
-  Lines lines = head_lines(merged);
+  Lines lines = {fit(printable(merged.path), kWidth)};
+  for (const std::string& text : merged_head_texts(merged))
+    for (std::string& line : wrap(text, kWidth)) lines.push_back(std::move(line));
   const auto sizes = [&] {
     const Report report = sizes_of(merged);
     append(lines, size_lines(report, screen, rows));
     append(lines, lifetime_lines(report, rows));
   };
+  if (options.tree) {
+    append(lines, tree_lines(merged.stacks, screen, *options.tree, options.top.value_or(kBranches)));
+    return lines;
+  }
   switch (options.by) {
+    case By::site: append(lines, site_lines(merged.stacks, screen, options.top.value_or(kSites), true)); return lines;
+    case By::module: append(lines, module_table_lines(merged.stacks, screen, rows)); return lines;
     case By::process:
       append(lines, process_lines(merged, screen, rows));
       append(lines, inherited_lines(merged, screen, rows));
@@ -194,10 +203,11 @@ std::vector<std::string> merged_text(const MergedReport& merged, const TextOptio
   append(lines, process_lines(merged, screen, rows));
   append(lines, inherited_lines(merged, screen, rows));
   append(lines, finding_lines(merged, screen));
+  append(lines, site_lines(merged.stacks, screen, options.top.value_or(kSitesOfAll), false));
   append(lines, named_thread_lines(merged, screen, rows));
   sizes();
   lines.emplace_back();
-  lines.emplace_back("Next: heapspy report TRACE (one of them) · heapspy report … --by process|thread|size");
+  lines.emplace_back("Next: heapspy report TRACE (one of them) · heapspy report … --by process|thread|size|site");
   return lines;
 }
 

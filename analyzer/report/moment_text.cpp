@@ -10,6 +10,8 @@ std::string time_text(const MomentReport& moment) { return moment.time_s ? findi
 }  // namespace
 
 std::string moment_text(const MomentReport& moment) {
+  if (moment.why == kEachPeak) return "at the RSS peak of each process";
+  if (moment.why == kEachEnd) return "at the end of each process";
   if (moment.why == "peak") return "at its peak (" + time_text(moment) + ")";
   if (moment.why == "end") return (moment.last_snapshot ? "at the last snapshot (" : "at the end (") + time_text(moment) + ")";
   return "at " + time_text(moment);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analyzer/findings/finding.h"
+#include "analyzer/report/shared_text.h"
 
 namespace heapspy::report {
 
@@ -171,10 +172,10 @@ struct RecorderReport {
 
 // A place in a call stack; of functions that were inlined into each other one for each.
 struct FrameReport {
-  std::string function;  // "" not known
-  std::string file;      // "" not known
+  SharedText function;  // "" not known
+  SharedText file;      // "" not known
   Count line;
-  std::string module;        // path; "" code that was made at run time
+  SharedText module;         // path; "" code that was made at run time
   std::uint64_t offset = 0;  // in the module's ELF file; without module, in the process; Java: tells methods apart
   bool inlined = false;      // into the next one
   bool is_java = false;      // a method of Java, or a stub of the JVM: without module
@@ -203,6 +204,7 @@ struct SiteReport {
   // By reallocations: what they had to carry over at most, of that where the block moved; sizes they ended at, the largest.
   std::uint64_t copied_bytes = 0, moved_bytes = 0, final_bytes = 0, largest_bytes = 0;
   bool suppressed = false;  // as a leak
+  Count processes{};        // of several: that have it
 };
 
 // A library or program whose code stands in call stacks.
@@ -213,10 +215,13 @@ struct ModuleReport {
   bool debug_info = false, symbols = false;
 };
 
+// Of several processes each has its own: for call stacks, which are summed over them.
+inline constexpr const char *kEachPeak = "each peak", *kEachEnd = "each end";
+
 // Where the figures of `arenas` and `rss` are taken.
 struct MomentReport {
   Seconds time_s;
-  std::string why;  // "peak", "end", "asked"
+  std::string why;  // "peak", "end", "asked"; kEachPeak, kEachEnd
   Bytes live_bytes;
   // "end", but of a process that runs on or was killed: what is known about residency is as old as its last snapshot.
   bool last_snapshot = false;

@@ -78,32 +78,44 @@ Json rss_json(const RssReport& rss) {
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
+}  // namespace
+
 Json site_json(const SiteReport& site) {
-  return {{"id", site.id},
-          {"frames", list_json(site.frames, frame_json)},
-          {"allocations", site.allocations},
-          {"bytes", site.bytes},
-          {"live_bytes", maybe(site.live_bytes)},
-          {"live_blocks", maybe(site.live_blocks)},
-          {"peak_bytes", maybe(site.peak_bytes)},
-          {"temporary", maybe(site.temporary)},
-          {"pinned_bytes", maybe(site.pinned_bytes)},
-          {"threads", site.threads},
-          {"reallocations", site.reallocations},
-          {"copied_bytes", site.copied_bytes},
-          {"moved_bytes", site.moved_bytes},
-          {"final_bytes", site.final_bytes},
-          {"largest_bytes", site.largest_bytes},
-          {"ended_blocks", site.ended_blocks},
-          {"mean_lifetime_s", maybe(site.mean_lifetime_s)},
-          {"end_live_bytes", maybe(site.end_live_bytes)},
-          {"end_live_blocks", maybe(site.end_live_blocks)},
-          {"survivors", site.survivors},
-          {"stack_end", site.stack_end},
-          {"suppressed", site.suppressed}};
+  Json json = {{"id", site.id},
+               {"frames", list_json(site.frames, frame_json)},
+               {"allocations", site.allocations},
+               {"bytes", site.bytes},
+               {"live_bytes", maybe(site.live_bytes)},
+               {"live_blocks", maybe(site.live_blocks)},
+               {"peak_bytes", maybe(site.peak_bytes)},
+               {"temporary", maybe(site.temporary)},
+               {"pinned_bytes", maybe(site.pinned_bytes)},
+               {"threads", site.threads},
+               {"reallocations", site.reallocations},
+               {"copied_bytes", site.copied_bytes},
+               {"moved_bytes", site.moved_bytes},
+               {"final_bytes", site.final_bytes},
+               {"largest_bytes", site.largest_bytes},
+               {"ended_blocks", site.ended_blocks},
+               {"mean_lifetime_s", maybe(site.mean_lifetime_s)},
+               {"end_live_bytes", maybe(site.end_live_bytes)},
+               {"end_live_blocks", maybe(site.end_live_blocks)},
+               {"survivors", site.survivors},
+               {"stack_end", site.stack_end},
+               {"suppressed", site.suppressed}};
+  if (!site.processes) return json;
+  json["threads"] = nullptr;  // of several processes
+  json["processes"] = *site.processes;
+  return json;
 }
 
-}  // namespace
+Json module_json(const ModuleReport& module) {
+  return {{"path", module.path},
+          {"build_id", module.build_id},
+          {"state", module.state},
+          {"debug_info", module.debug_info},
+          {"symbols", module.symbols}};
+}
 
 Json trace_json(const TraceReport& trace) {
   Json damage = Json::array();
@@ -272,13 +284,7 @@ Json report_json(const Report& report) {
   json["recorder"] = recorder_json(report.recorder);
   json["sites"] = list_json(report.sites, site_json);
   json["sites_left_out"] = report.sites_left_out;
-  json["modules"] = list_json(report.modules, [](const ModuleReport& module) -> Json {
-    return {{"path", module.path},
-            {"build_id", module.build_id},
-            {"state", module.state},
-            {"debug_info", module.debug_info},
-            {"symbols", module.symbols}};
-  });
+  json["modules"] = list_json(report.modules, module_json);
   json["suppressed_bytes"] = maybe(report.suppressed_bytes);
   json["findings"] = list_json(report.findings, finding_json);
   json["end"] = {{"at", moment_json(report.end_at)},

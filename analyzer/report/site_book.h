@@ -29,13 +29,24 @@ class SiteBook {
   std::string where(trace::SiteId) const;
   std::vector<ModuleReport> modules() const;  // of which anything was wanted, by path
 
+  static std::vector<symbols::Module> modules_of(const trace::Reader&);  // as StackTable::images()
+
  private:
-  static std::vector<symbols::Module> modules_of(const trace::Reader&);
   symbols::Place place_of(const trace::StackFrame&) const;
 
   const trace::Reader& reader_;
   std::vector<symbols::Module> modules_;  // as StackTable::images()
   symbols::Symbolizer symbolizer_;
+  std::unordered_map<symbols::Place, std::vector<FrameReport>, symbols::PlaceHash> frames_;  // of all that was wanted
 };
+
+// What is known of a place that was looked up: at least the module and where in it.
+std::vector<FrameReport> frames_at(const symbols::Place&, const std::vector<symbols::Module>&, const symbols::Symbolizer&);
+// Of those of which anything was wanted, by path.
+std::vector<ModuleReport> module_reports(const std::vector<symbols::Module>&, const symbols::Symbolizer&);
+// /tmp/perf-PID.map of this process, or where `search` has it.
+std::string perf_map_of(const trace::Reader&, const symbols::SearchPaths&);
+const char* end_word(trace::StackEnd);
+FrameReport java_frame(std::string method);  // "shop.Cart.add(int):12"
 
 }  // namespace heapspy::report

@@ -109,11 +109,11 @@ bool is_standard(std::string_view name) {
 }  // namespace
 
 bool is_plumbing(const FrameReport& frame) {
-  const std::string_view module = last_part(frame.module);
+  const std::string_view module = last_part(frame.module.str());
   for (const std::string_view library : {"libc.so", "libc-", "libstdc++.so", "libc++.so", "ld-linux", "libheapspy", "libgcc_s"})
     if (module.starts_with(library)) return true;
   if (frame.function.empty()) return false;
-  const std::string_view name = qualified_name(frame.function);
+  const std::string_view name = qualified_name(frame.function.str());
   return allocates(name) || is_standard(name) ||
          is_one_of(name, {"_start", "__libc_start_main", "start_thread", "clone", "clone3"});
 }
@@ -166,7 +166,7 @@ std::string place_text(const FrameReport& frame) {
   if (!frame.file.empty())
     return frame.line ? fmt::format("{}:{}", short_path(frame.file), *frame.line) : short_path(frame.file);
   if (frame.module.empty()) return fmt::format("0x{:x}", frame.offset);
-  return fmt::format("{}+0x{:x}", last_part(frame.module), frame.offset);
+  return fmt::format("{}+0x{:x}", last_part(frame.module.str()), frame.offset);
 }
 
 std::string frame_text(const FrameReport& frame) {

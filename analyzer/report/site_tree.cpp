@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "analyzer/findings/quantity.h"
 #include "analyzer/report/moment_text.h"
@@ -17,11 +18,6 @@ constexpr double kShown = 0.01;           // of the whole: branches with less ar
 constexpr std::size_t kLongestChain = 6;  // nodes that do not branch, shown one below the other
 constexpr std::size_t kIndent = 2;
 
-bool by_live_bytes(const Report& report) {
-  return std::any_of(report.sites.begin(), report.sites.end(),
-                     [](const SiteReport& site) { return site.live_bytes.value_or(0) > 0; });
-}
-
 // All calls that one function makes are one branch.
 std::string caller_text(FrameReport frame) {
   if (frame.function.empty()) return frame_text(frame);
@@ -29,18 +25,93 @@ std::string caller_text(FrameReport frame) {
   return frame.file.empty() ? printable(short_function(frame.function)) : frame_text(frame);
 }
 
-TreeNode& child(TreeNode& parent, const std::string& name) {
-  for (TreeNode& each : parent.children)
-    if (each.name == name) return each;
-  parent.children.push_back({name, 0, {}});
-  return parent.children.back();
-}
+// Grows the tree. Each step is one look into a table, however many children a node has.
+class Growth {
+ public:
+  explicit Growth(TreeOrder order) : order_(order) { nodes_.push_back({}); }
 
-void sort(TreeNode& node) {
-  std::stable_sort(node.children.begin(), node.children.end(),
-                   [](const TreeNode& a, const TreeNode& b) { return a.bytes > b.bytes; });
-  for (TreeNode& each : node.children) sort(each);
-}
+  void add(const SiteReport& site, std::uint64_t bytes) {
+    path_.clear();
+    for (std::size_t i = telling_frame(site.frames); i < site.frames.size(); i++)
+      if (path_.empty())
+        path_.push_back(name_of(site.frames[i], false));
+      else if (const std::uint32_t name = name_of(site.frames[i], true); name != kPlumbing)
+        path_.push_back(name);
+    if (path_.empty()) path_.push_back(number_of("(call stack not known)"));
+    if (order_ == TreeOrder::down) std::reverse(path_.begin(), path_.end());
+    std::uint32_t at = 0;
+    nodes_[at].bytes += bytes;
+    for (const std::uint32_t name : path_) {
+      const auto [known, fresh] = children_.try_emplace(std::uint64_t{at} << 32 | name, nodes_.size());
+      if (fresh) nodes_.push_back({name, at, 0});
+      at = known->second;
+      nodes_[at].bytes += bytes;
+    }
+  }
+
+  TreeNode tree() const {
+    std::vector<TreeNode> nodes(nodes_.size());
+    for (std::size_t i = nodes_.size(); i-- > 0;) {  // children come after their parents
+      nodes[i].bytes = nodes_[i].bytes;
+      if (i == 0) break;
+      nodes[i].name = names_[nodes_[i].name];
+      nodes[nodes_[i].parent].children.push_back(std::move(nodes[i]));
+    }
+    sort(nodes[0]);
+    return std::move(nodes[0]);
+  }
+
+ private:
+  static constexpr std::uint32_t kPlumbing = 0xffffffff;
+  struct Node {
+    std::uint32_t name = 0, parent = 0;
+    std::uint64_t bytes = 0;
+  };
+  struct Spelling {
+    SharedText function, file, module;
+    std::uint64_t line = 0, offset = 0;
+    bool is_caller = false;
+    bool operator==(const Spelling&) const = default;
+  };
+  struct SpellingHash {
+    std::size_t operator()(const Spelling& of) const {
+      const std::hash<SharedText> hash;
+      std::size_t sum = hash(of.function);
+      for (const std::size_t part : {hash(of.file), hash(of.module), std::size_t{of.line}, std::size_t{of.offset}})
+        sum = (sum ^ part) * 0x9e3779b97f4a7c15;
+      return sum + of.is_caller;
+    }
+  };
+
+  static void sort(TreeNode& node) {
+    std::stable_sort(node.children.begin(), node.children.end(), [](const TreeNode& a, const TreeNode& b) {
+      return a.bytes != b.bytes ? a.bytes > b.bytes : a.name < b.name;
+    });
+    for (TreeNode& each : node.children) sort(each);
+  }
+  std::uint32_t number_of(std::string name) {
+    const auto [known, fresh] = number_of_name_.try_emplace(std::move(name), static_cast<std::uint32_t>(names_.size()));
+    if (fresh) names_.push_back(known->first);
+    return known->second;
+  }
+  std::uint32_t name_of(const FrameReport& frame, bool is_caller) {
+    const Spelling spelling{frame.function, frame.file, frame.module, frame.line.value_or(0), frame.offset, is_caller};
+    if (const auto known = spelled_.find(spelling); known != spelled_.end()) return known->second;
+    const std::uint32_t name = !is_caller           ? number_of(frame_text(frame))
+                               : is_plumbing(frame) ? kPlumbing
+                                                    : number_of(caller_text(frame));
+    spelled_.emplace(spelling, name);
+    return name;
+  }
+
+  TreeOrder order_;
+  std::vector<Node> nodes_;                                    // [0] is the root
+  std::unordered_map<std::uint64_t, std::uint32_t> children_;  // parent << 32 | name
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, std::uint32_t> number_of_name_;
+  std::unordered_map<Spelling, std::uint32_t, SpellingHash> spelled_;
+  std::vector<std::uint32_t> path_;
+};
 
 bool is_shown(const TreeNode& node, std::uint64_t whole) {
   return static_cast<double>(node.bytes) >= kShown * static_cast<double>(whole);
@@ -99,39 +170,28 @@ struct Drawing {
 
 }  // namespace
 
-TreeNode site_tree(const Report& report, TreeOrder order) {
-  TreeNode root;
-  const bool live = by_live_bytes(report);
-  for (const SiteReport& site : report.sites) {
-    const std::uint64_t bytes = live ? site.live_bytes.value_or(0) : site.bytes;
-    if (bytes == 0) continue;
-    root.bytes += bytes;
-    std::vector<std::string> path;
-    for (std::size_t i = telling_frame(site.frames); i < site.frames.size(); i++)
-      if (path.empty())
-        path.push_back(frame_text(site.frames[i]));
-      else if (!is_plumbing(site.frames[i]))
-        path.push_back(caller_text(site.frames[i]));
-    if (path.empty()) path.emplace_back("(call stack not known)");
-    if (order == TreeOrder::down) std::reverse(path.begin(), path.end());
-    TreeNode* at = &root;
-    for (const std::string& name : path) {
-      at = &child(*at, name);
-      at->bytes += bytes;
-    }
-  }
-  sort(root);
-  return root;
+bool by_live_bytes(const std::vector<SiteReport>& sites) {
+  return std::any_of(sites.begin(), sites.end(), [](const SiteReport& site) { return site.live_bytes.value_or(0) > 0; });
+}
+
+TreeNode site_tree(const std::vector<SiteReport>& sites, TreeOrder order) {
+  const bool live = by_live_bytes(sites);
+  Growth growth(order);
+  for (const SiteReport& site : sites)
+    if (const std::uint64_t bytes = live ? site.live_bytes.value_or(0) : site.bytes) growth.add(site, bytes);
+  return growth.tree();
+}
+
+std::string tree_title(const Report& report, TreeOrder order) {
+  const bool live = by_live_bytes(report.sites);
+  return fmt::format("{} {}, {}", live ? "Live" : "Allocated", live ? moment_of_rss_text(report.at) : "in the whole run",
+                     order == TreeOrder::down ? "from main() down to who allocates" : "from who allocates up to callers");
 }
 
 Lines tree_lines(const Report& report, const Screen& screen, TreeOrder order, std::size_t top) {
   if (report.sites.empty()) return site_lines(report, screen, 1, true);
-  const TreeNode root = site_tree(report, order);
-  Lines lines = {
-      heading(fmt::format("{} {}, {}", by_live_bytes(report) ? "Live" : "Allocated",
-                          by_live_bytes(report) ? moment_of_rss_text(report.at) : "in the whole run",
-                          order == TreeOrder::down ? "from main() down to who allocates" : "from who allocates up to callers"),
-              screen)};
+  const TreeNode root = site_tree(report.sites, order);
+  Lines lines = {heading(tree_title(report, order), screen)};
   if (!report.site_scope.empty()) lines.push_back("Only " + printable(report.site_scope) + ".");
   Drawing drawing;
   drawing.whole = root.bytes;

@@ -16,8 +16,11 @@ struct TreeNode {
   std::vector<TreeNode> children;  // most bytes first
 };
 
-// By live bytes at the moment, or, where nothing is live, by bytes allocated. Of the sites in the report: it must hold all.
-// Recursion is kept as it is.
-TreeNode site_tree(const Report&, TreeOrder);
+// By live bytes at the moment, or, where nothing is live, by bytes allocated. Recursion is kept as it is. Time grows with the
+// frames of all sites.
+TreeNode site_tree(const std::vector<SiteReport>&, TreeOrder);
+bool by_live_bytes(const std::vector<SiteReport>&);
+// "Live at the end (2.0 s), from main() down to who allocates"
+std::string tree_title(const Report&, TreeOrder);
 
 }  // namespace heapspy::report

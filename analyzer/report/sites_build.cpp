@@ -49,11 +49,11 @@ SiteReport site_report(const SiteFigures& from) {
 
 bool passes(const SiteReport& site, const SiteOptions& options) {
   if (!options.module.empty() && std::none_of(site.frames.begin(), site.frames.end(), [&](const FrameReport& frame) {
-        return frame.module.find(options.module, frame.module.rfind('/') + 1) != std::string::npos;
+        return frame.module.str().find(options.module, frame.module.str().rfind('/') + 1) != std::string::npos;
       }))
     return false;
   return !options.pattern || std::any_of(site.frames.begin(), site.frames.end(), [&](const FrameReport& frame) {
-    return std::regex_search(frame.function, *options.pattern) || std::regex_search(frame.file, *options.pattern);
+    return std::regex_search(frame.function.str(), *options.pattern) || std::regex_search(frame.file.str(), *options.pattern);
   });
 }
 
@@ -87,14 +87,35 @@ std::set<std::size_t> largest(const std::vector<SiteReport>& sites, std::size_t 
   return chosen;
 }
 
+void sort_sites(std::vector<SiteReport>& sites) {
+  std::stable_sort(sites.begin(), sites.end(), [](const SiteReport& a, const SiteReport& b) {
+    if (value(a.live_bytes) != value(b.live_bytes)) return value(a.live_bytes) > value(b.live_bytes);
+    if (value(a.peak_bytes) != value(b.peak_bytes)) return value(a.peak_bytes) > value(b.peak_bytes);
+    return a.bytes > b.bytes;
+  });
+}
+
+std::set<std::size_t> with_any_figure(const std::vector<SiteReport>& sites) {
+  std::set<std::size_t> chosen;
+  for (std::size_t i = 0; i < sites.size(); i++)
+    if (std::any_of(std::begin(kRanks), std::end(kRanks), [&](const auto rank) { return rank(sites[i]) > 0; }))
+      chosen.insert(chosen.end(), i);
+  return chosen;
+}
+
 }  // namespace
 
-void add_sites(Report& report, SiteBook& book, const Figures& figures, const Moment* at, const Moment* end,
-               const std::vector<SiteId>& extra, const SiteOptions& options) {
+void keep_largest_sites(Report& report, std::size_t most) {
+  std::vector<SiteReport> kept;
+  for (const std::size_t i : largest(report.sites, most)) kept.push_back(std::move(report.sites[i]));  // in their order
+  report.sites_left_out += report.sites.size() - kept.size();
+  report.sites = std::move(kept);
+}
+
+void add_site_figures(std::vector<SiteReport>& sites, const Figures& figures, const Moment* at, const Moment* end) {
   const auto held = by_site(at), left = by_site(end);
-  std::vector<SiteReport> all;
   for (const SiteFigures& from : figures.sites) {
-    SiteReport& site = all.emplace_back(site_report(from));
+    SiteReport& site = sites.emplace_back(site_report(from));
     const auto hold = held.find(site.id);
     if (at) site.live_bytes = hold == held.end() ? 0 : whole(hold->second->live_bytes);
     if (at) site.live_blocks = hold == held.end() ? 0 : whole(hold->second->live_blocks);
@@ -103,36 +124,47 @@ void add_sites(Report& report, SiteBook& book, const Figures& figures, const Mom
       for (const double bytes : survivors->second->born_bytes) site.survivors.push_back(whole(bytes));
     if (figures.errors) site.temporary.reset();  // which events come next is not known
   }
+}
 
-  const bool filtered = options.pattern || !options.module.empty();
+void take_sites(Report& report, std::vector<SiteReport> all, const SiteOptions& options) {
+  if (options.pattern || !options.module.empty())
+    std::erase_if(all, [&](const SiteReport& site) { return !passes(site, options); });
+  for (SiteReport& site : all) {
+    site.suppressed = options.suppressions.match(site.frames);
+    if (site.suppressed) report.suppressed_bytes = report.suppressed_bytes.value_or(0) + value(site.end_live_bytes);
+  }
+  const std::set<std::size_t> chosen = options.all ? with_any_figure(all) : largest(all, options.most);
+  for (const std::size_t i : chosen) report.sites.push_back(std::move(all[i]));
+  report.sites_left_out = all.size() - chosen.size();
+  sort_sites(report.sites);
+}
+
+void add_sites(Report& report, SiteBook& book, const Figures& figures, const Moment* at, const Moment* end,
+               const std::vector<SiteId>& extra, const SiteOptions& options) {
+  std::vector<SiteReport> all;
+  add_site_figures(all, figures, at, end);
   const auto add_frames = [&](SiteReport& site) {
     site.frames = book.frames(SiteId{site.id});
     site.stack_end = book.end_word(SiteId{site.id});
-    site.suppressed = options.suppressions.match(site.frames);
   };
-  if (filtered || options.all || !options.suppressions.empty()) {
+  for (const SiteId site : extra) book.want(site);
+  if (options.pattern || !options.module.empty() || options.all || !options.suppressions.empty()) {
     for (const SiteReport& site : all) book.want(SiteId{site.id});
     book.look_up(options.progress);
     for (SiteReport& site : all) add_frames(site);
-    if (filtered) std::erase_if(all, [&](const SiteReport& site) { return !passes(site, options); });
+    take_sites(report, std::move(all), options);
+  } else {  // few symbols are enough
+    const std::size_t count = all.size();
+    const std::set<std::size_t> chosen = largest(all, options.most);
+    for (const std::size_t i : chosen) book.want(SiteId{all[i].id});
+    book.look_up(options.progress);
+    for (const std::size_t i : chosen) {
+      add_frames(all[i]);
+      report.sites.push_back(std::move(all[i]));
+    }
+    report.sites_left_out = count - chosen.size();
+    sort_sites(report.sites);
   }
-  for (const SiteReport& site : all)
-    if (site.suppressed) report.suppressed_bytes = report.suppressed_bytes.value_or(0) + value(site.end_live_bytes);
-
-  std::set<std::size_t> chosen = largest(all, options.all ? all.size() : options.most);
-  for (const std::size_t i : chosen) book.want(SiteId{all[i].id});
-  for (const SiteId site : extra) book.want(site);
-  book.look_up(options.progress);
-  for (const std::size_t i : chosen) {
-    add_frames(all[i]);
-    report.sites.push_back(std::move(all[i]));
-  }
-  report.sites_left_out = all.size() - chosen.size();
-  std::stable_sort(report.sites.begin(), report.sites.end(), [](const SiteReport& a, const SiteReport& b) {
-    if (value(a.live_bytes) != value(b.live_bytes)) return value(a.live_bytes) > value(b.live_bytes);
-    if (value(a.peak_bytes) != value(b.peak_bytes)) return value(a.peak_bytes) > value(b.peak_bytes);
-    return a.bytes > b.bytes;
-  });
   report.modules = book.modules();
 }
 

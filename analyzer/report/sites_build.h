@@ -32,4 +32,11 @@ struct SiteOptions {
 void add_sites(Report&, SiteBook&, const model::Figures&, const model::Moment* at, const model::Moment* end,
                const std::vector<trace::SiteId>& extra, const SiteOptions&);
 
+// All sites of a trace, by id and without frames.
+void add_site_figures(std::vector<SiteReport>&, const model::Figures&, const model::Moment* at, const model::Moment* end);
+// Of sites with frames those that the options ask for; marks and sums what is suppressed.
+void take_sites(Report&, std::vector<SiteReport>, const SiteOptions&);
+// Leaves so many of the sites with the largest figure of each kind.
+void keep_largest_sites(Report&, std::size_t most);
+
 }  // namespace heapspy::report

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "analyzer/findings/quantity.h"
-#include "analyzer/report/drawing.h"
+#include "analyzer/report/labels.h"
 #include "analyzer/report/moment_text.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/sections.h"
@@ -16,7 +16,6 @@ namespace heapspy::report {
 namespace {
 
 constexpr std::size_t kCallers = 4;  // shown below a site
-constexpr std::size_t kThreads = 4;  // named at a site
 constexpr std::size_t kRanked = 5;   // rows of the further rankings
 
 constexpr const char* kNoStack = "(call stack not known)";
@@ -30,14 +29,6 @@ Sites sorted(const Report& report, std::uint64_t (*figure)(const SiteReport&)) {
   std::stable_sort(sites.begin(), sites.end(),
                    [&](const SiteReport* a, const SiteReport* b) { return figure(*a) > figure(*b); });
   return sites;
-}
-
-std::string name_of(const SiteReport& site) {
-  return site.frames.empty() ? kNoStack : frame_text(site.frames[telling_frame(site.frames)]);
-}
-
-std::string temporary_text(const SiteReport& site) {
-  return site.temporary ? findings::percent_text(*site.temporary, site.allocations) : "?";
 }
 
 // The frames further out; those of standard libraries as one.
@@ -61,22 +52,8 @@ Lines caller_lines(const SiteReport& site) {
   return lines;
 }
 
-// Threads by name, each name once.
-std::string threads_text(const Report& report, const SiteReport& site) {
-  std::vector<std::string> names;
-  for (const std::uint32_t id : site.threads) {
-    const ThreadReport* thread = thread_with_id(report, id);
-    std::string name = !thread ? "?" : thread->name.empty() ? fmt::format("tid {}", thread->tid) : printable(thread->name);
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
-  }
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kThreads); i++) text += (i ? ", " : "") + names[i];
-  if (names.size() > kThreads) text += fmt::format(" and {} more", names.size() - kThreads);
-  return text;
-}
-
 Lines entry_lines(const Report& report, const SiteReport& site, std::size_t number, const Screen& screen) {
-  Lines lines = {heading(fit(fmt::format("{:3}  ", number) + name_of(site), kWidth), screen)};
+  Lines lines = {heading(fit(fmt::format("{:3}  ", number) + site_label(site), kWidth), screen)};
   std::vector<std::string> parts;
   if (site.live_blocks.value_or(1) > 0)
     parts.push_back(fmt::format("{} live in {}", bytes_or_unknown(site.live_bytes),
@@ -86,9 +63,10 @@ Lines entry_lines(const Report& report, const SiteReport& site, std::size_t numb
   parts.push_back(fmt::format("{} when most was live", bytes_or_unknown(site.peak_bytes)));
   parts.push_back(fmt::format("{} by {}", findings::bytes_text(site.bytes),
                               findings::plural_text(site.allocations + site.reallocations, "call", "calls")));
-  if (site.temporary.value_or(0)) parts.push_back(temporary_text(site) + " temporary");
+  if (site.temporary.value_or(0)) parts.push_back(temporary_label(site) + " temporary");
   if (site.pinned_bytes.value_or(0)) parts.push_back("pins " + findings::bytes_text(*site.pinned_bytes));
-  if (!site.threads.empty()) parts.push_back(threads_text(report, site));
+  if (site.processes) parts.push_back("in " + findings::plural_text(*site.processes, "process", "processes"));
+  if (!site.threads.empty()) parts.push_back(threads_label(report, site));
   std::string line = "      ";
   for (const std::string& part : parts) {
     if (line.size() > 7 && columns(line) + columns(part) + 3 > kWidth) lines.push_back(std::exchange(line, "      "));
@@ -105,7 +83,7 @@ Lines ranking(const Report& report, const Screen& screen, std::vector<std::strin
   if (sites.empty()) return {};
   Table table(std::move(headings));
   for (std::size_t i = 0; i < std::min(kRanked, sites.size()); i++) {
-    std::vector<std::string> row = {"  " + name_of(*sites[i])};
+    std::vector<std::string> row = {"  " + site_label(*sites[i])};
     for (std::string& cell : cells(*sites[i])) row.push_back(std::move(cell));
     table.add(std::move(row));
   }
@@ -118,25 +96,6 @@ void append(Lines& lines, Lines more) {
   if (more.empty()) return;
   lines.emplace_back();
   for (std::string& line : more) lines.push_back(std::move(line));
-}
-
-// Where symbols are wanting, and what would help.
-Lines module_lines(const Report& report) {
-  Lines lines;
-  for (const ModuleReport& module : report.modules) {
-    const std::string name = printable(module.path.substr(module.path.rfind('/') + 1));
-    if (name.starts_with("linux-vdso")) continue;
-    if (module.state == "changed")
-      lines.push_back(
-          fmt::format("  {}: the file has changed since it was recorded; give the old one with --extra-paths", name));
-    else if (module.state == "missing")
-      lines.push_back(fmt::format("  {}: not found; give --sysroot or --extra-paths", name));
-    else if (!module.debug_info)
-      lines.push_back(fmt::format(
-          "  {}: no debug information, so no lines; give its debug file with --extra-paths, or --debuginfod", name));
-  }
-  if (!lines.empty()) lines.insert(lines.begin(), "Symbols");
-  return lines;
 }
 
 }  // namespace
@@ -160,7 +119,7 @@ Lines site_lines(const Report& report, const Screen& screen, std::size_t top, bo
     Table table({title, "live", "blocks", "peak", "allocated"});
     for (std::size_t i = 0; i < shown; i++) {
       const SiteReport& site = report.sites[i];
-      table.add({"  " + name_of(site), bytes_or_unknown(site.live_bytes),
+      table.add({"  " + site_label(site), bytes_or_unknown(site.live_bytes),
                  site.live_blocks ? findings::count_text(*site.live_blocks) : "?", bytes_or_unknown(site.peak_bytes),
                  findings::bytes_text(site.bytes)});
     }
@@ -176,7 +135,8 @@ Lines site_lines(const Report& report, const Screen& screen, std::size_t top, bo
                     [](const SiteReport& site) { return site.bytes; },
                     [](const SiteReport& site) -> std::vector<std::string> {
                       return {findings::bytes_text(site.bytes), findings::count_text(site.allocations + site.reallocations),
-                              temporary_text(site), site.mean_lifetime_s ? findings::seconds_text(*site.mean_lifetime_s) : "-"};
+                              temporary_label(site),
+                              site.mean_lifetime_s ? findings::seconds_text(*site.mean_lifetime_s) : "-"};
                     }));
   append(lines, ranking(
                     report, screen, {"Left at the end", "bytes", "blocks", "of the last 12 %", "never freed"},
@@ -202,7 +162,25 @@ Lines site_lines(const Report& report, const Screen& screen, std::size_t top, bo
                               findings::bytes_text(std::max(site.final_bytes, site.largest_bytes)),
                               findings::count_text(site.reallocations)};
                     }));
-  append(lines, module_lines(report));
+  append(lines, symbol_lines(report));
+  return lines;
+}
+
+Lines symbol_lines(const Report& report) {
+  Lines lines;
+  for (const ModuleReport& module : report.modules) {
+    const std::string name = printable(module.path.substr(module.path.rfind('/') + 1));
+    if (name.starts_with("linux-vdso")) continue;
+    if (module.state == "changed")
+      lines.push_back(
+          fmt::format("  {}: the file has changed since it was recorded; give the old one with --extra-paths", name));
+    else if (module.state == "missing")
+      lines.push_back(fmt::format("  {}: not found; give --sysroot or --extra-paths", name));
+    else if (!module.debug_info)
+      lines.push_back(fmt::format(
+          "  {}: no debug information, so no lines; give its debug file with --extra-paths, or --debuginfod", name));
+  }
+  if (!lines.empty()) lines.insert(lines.begin(), "Symbols");
   return lines;
 }
 
@@ -213,7 +191,7 @@ Lines module_table_lines(const Report& report, const Screen& screen, std::size_t
   if (report.sites.empty()) return site_lines(report, screen, top, true);
   std::map<std::string, Sum> sums;
   for (const SiteReport& site : report.sites) {
-    const std::string module = site.frames.empty() ? kNoStack : site.frames[telling_frame(site.frames)].module;
+    const std::string module = site.frames.empty() ? kNoStack : site.frames[telling_frame(site.frames)].module.str();
     Sum& sum = sums[module.empty() ? "(code made at run time)" : module];
     sum.live += site.live_bytes.value_or(0);
     sum.peak += site.peak_bytes.value_or(0);

@@ -4,6 +4,7 @@
 
 #include "analyzer/findings/quantity.h"
 #include "analyzer/report/drawing.h"
+#include "analyzer/report/labels.h"
 #include "analyzer/report/sections.h"
 #include "analyzer/report/table.h"
 
@@ -11,25 +12,6 @@ namespace heapspy::report {
 namespace {
 
 constexpr std::size_t kBar = 8;
-
-// Limits of size classes are powers of two: "512 B", "64 KiB", "1 GiB".
-std::string limit_text(std::uint64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  int unit = 0;
-  while (bytes >= 1024 && bytes % 1024 == 0 && unit < 6) bytes /= 1024, unit++;
-  return fmt::format("{} {}", bytes, kUnits[unit]);
-}
-
-// "<10 us", "<1 s", ">100000 s"
-std::string life_text(const LifetimeReport& life) {
-  const auto text = [](double seconds) {
-    if (seconds < 0.9999e-3) return fmt::format("{:g} us", seconds * 1e6);
-    if (seconds < 0.9999) return fmt::format("{:g} ms", seconds * 1e3);
-    return fmt::format("{:g} s", seconds);
-  };
-  if (!life.to_s) return ">" + text(life.from_s);
-  return "<" + text(*life.to_s);
-}
 
 }  // namespace
 
@@ -50,7 +32,7 @@ Lines size_lines(const Report& report, const Screen& screen, std::size_t top) {
   Table table(headings);
   if (screen.terminal) table.align_left(headings.size() - 1);
   for (const SizeReport* size : sizes) {
-    std::vector<std::string> row = {"  <" + limit_text(size->to), findings::count_text(size->allocations),
+    std::vector<std::string> row = {"  " + size_label(*size), findings::count_text(size->allocations),
                                     findings::bytes_text(size->bytes), bytes_or_unknown(size->live_bytes)};
     if (screen.terminal)
       row.push_back(bar(most ? static_cast<double>(size->allocations) / static_cast<double>(most) : 0, kBar));
@@ -74,7 +56,7 @@ Lines lifetime_lines(const Report& report, std::size_t top) {
   std::sort(rows.begin(), rows.end(), [](const LifetimeReport* a, const LifetimeReport* b) { return a->from_s < b->from_s; });
   Table table({"Lifetimes", "blocks", "", "bytes"});
   for (const LifetimeReport* life : rows)
-    table.add({"  " + life_text(*life), findings::count_text(life->blocks), findings::percent_text(life->blocks, all),
+    table.add({"  " + lifetime_label(*life), findings::count_text(life->blocks), findings::percent_text(life->blocks, all),
                findings::bytes_text(life->bytes)});
   return table.lines(kWidth);
 }

@@ -63,7 +63,8 @@ Suppressions Suppressions::read(const std::string& path) {
 bool Suppressions::match(const std::vector<FrameReport>& frames) const {
   return std::any_of(frames.begin(), frames.end(), [&](const FrameReport& frame) {
     return std::any_of(patterns_.begin(), patterns_.end(), [&](const std::string& pattern) {
-      return matches(pattern, frame.function) || matches(pattern, frame.file) || matches(pattern, frame.module);
+      return matches(pattern, frame.function.str()) || matches(pattern, frame.file.str()) ||
+             matches(pattern, frame.module.str());
     });
   });
 }

@@ -6,6 +6,7 @@
 
 #include "analyzer/findings/quantity.h"
 #include "analyzer/report/drawing.h"
+#include "analyzer/report/labels.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/sections.h"
 #include "analyzer/report/table.h"
@@ -25,10 +26,6 @@ std::vector<std::optional<std::uint64_t>> classes(const ThreadReport& thread) {
     *counts[static_cast<std::size_t>(at)] += size.allocations;
   }
   return counts;
-}
-
-std::string name_of(const ThreadReport& thread) {
-  return thread.name.empty() ? fmt::format("(tid {})", thread.tid) : printable(thread.name);
 }
 
 // Estimates say how good they are: in percent where there is little room.
@@ -67,7 +64,7 @@ Lines thread_lines(const Report& report, const Screen& screen, std::size_t top) 
   for (std::size_t i = 0; i < shown; i++) {
     const ThreadReport& thread = *threads[i];
     std::vector<std::string> row = {
-        "  " + name_of(thread),
+        "  " + thread_label(thread),
         allocations_of(thread),
         bytes_of(thread),
         live_of(thread),
@@ -76,7 +73,7 @@ Lines thread_lines(const Report& report, const Screen& screen, std::size_t top) 
     const auto counts = classes(thread);
     if (screen.terminal) row.push_back(sparkline(counts));
     table.add(std::move(row));
-    std::vector<std::string> numbers = {"  " + name_of(thread)};
+    std::vector<std::string> numbers = {"  " + thread_label(thread)};
     for (const auto& each : counts) numbers.push_back(findings::count_text(*each));
     histogram.add(std::move(numbers));
   }

@@ -34,7 +34,7 @@ bool recorder_is_there() { return std::filesystem::exists(bin_folder() + "/../li
 Ran heapspy(const std::vector<std::string>& arguments, const std::vector<std::string>& variables) {
   char name[] = "/var/tmp/heapspy-test-XXXXXX";
   const std::string folder = ::mkdtemp(name);
-  std::string line = "exec env";
+  std::string line = "exec env XDG_CACHE_HOME=" + folder;
   for (const std::string& each : variables) line += " " + quoted(each);
   line += " " + quoted(bin_folder() + "/heapspy");
   for (const std::string& each : arguments) line += " " + quoted(each);

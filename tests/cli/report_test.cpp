@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
@@ -73,6 +75,68 @@ TEST_F(ReportOfSeveral, IsUnreadableWhereNoneIs) {
   EXPECT_EQ(ran.status, 3);
   EXPECT_THAT(ran.err, HasSubstr("none of 2 traces can be read"));
   EXPECT_EQ(ran.out, "");
+}
+
+// One trace with a call stack, and a folder for what is written.
+class ReportOfOne : public ReportOfSeveral {
+ protected:
+  ReportOfOne() {
+    test::TraceBuilder trace;
+    trace.module(1, "/opt/nowhere/libshop.so", "ABCDEFGH", 0x7f0000000000);
+    const std::uint32_t outer = trace.frame(0, 0x7f0000000100, 1), inner = trace.frame(outer, 0x7f0000000200, 1);
+    trace.thread("<script>", 1).stamp(1000).stack(inner).malloc(0x1000, 300).stack(outer).malloc(0x2000, 100);
+    trace.write(trace_);
+  }
+  std::string trace_ = folder_ + "/one.trace", page_ = folder_ + "/page.html";
+};
+
+TEST_F(ReportOfOne, IsWrittenAsAPage) {
+  const Ran ran = heapspy({"report", trace_, "--html", page_});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.out, "");
+  const Ran both = heapspy({"report", trace_, "--html", page_ + "2", "--json"}),
+            printed = heapspy({"report", trace_, "--html", "-"});
+  EXPECT_EQ(json::parse(both.out)["totals"]["live_bytes"], 400);
+  std::ifstream file(page_), second(page_ + "2");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(page.starts_with("<!DOCTYPE html>"));
+  EXPECT_THAT(page, HasSubstr("&lt;script&gt;"));
+  EXPECT_EQ(page, (std::string{std::istreambuf_iterator<char>(second), {}}));
+  EXPECT_EQ(page, printed.out);
+  EXPECT_THAT(heapspy({"report", folder_, "--html", "-"}).out, HasSubstr("Threads by name"));
+}
+
+TEST_F(ReportOfOne, HasATreeInItsJson) {
+  const Ran ran = heapspy({"report", trace_, "--json", "--tree", "down", "--at", "end"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const json tree = json::parse(ran.out)["tree"];
+  EXPECT_EQ(tree["order"], "down");
+  EXPECT_EQ(tree["root"]["bytes"], 400);
+  EXPECT_EQ(tree["root"]["children"][0]["name"], "libshop.so+0x100");
+  EXPECT_EQ(tree["root"]["children"][0]["children"][0]["bytes"], 300);
+  EXPECT_FALSE(json::parse(heapspy({"report", trace_, "--json"}).out).contains("tree"));
+}
+
+TEST_F(ReportOfOne, AnswersFlagsThatDoNotGoTogetherAndFoldersThatAreNoneWithOneLineAndStatus2) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"report", trace_, "--html", page_, "--by", "site"},
+      {"report", trace_, "--html", "-", "--json"},
+      {"report", trace_, "--sysroot", "/nowhere/at all"},
+      {"report", folder_, "--extra-paths", "/usr:/nowhere/at all"},
+      {"export", trace_, "--format", "folded", "--sysroot", "/nowhere/at all"},
+      {"diff", trace_, trace_, "--extra-paths", "/nowhere/at all"},
+      {"report", folder_, "--from", "1"},
+  };
+  for (const std::vector<std::string>& arguments : wrong) {
+    const Ran ran = heapspy(arguments);
+    EXPECT_EQ(ran.status, 2) << arguments[0] << " " << arguments[2];
+    EXPECT_EQ(ran.out, "");
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+    if (arguments.back().ends_with("at all")) {
+      EXPECT_THAT(ran.err, HasSubstr("/nowhere/at all is no folder; give one that exists"));
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(page_));
 }
 
 }  // namespace

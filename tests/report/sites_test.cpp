@@ -139,7 +139,7 @@ TEST_F(SitesReport, MakesOneTreeOfAllStacks) {
   BuildOptions options;
   options.sites.all = true;
   const Report report = build(options);
-  const TreeNode down = site_tree(report, TreeOrder::down), up = site_tree(report, TreeOrder::up);
+  const TreeNode down = site_tree(report.sites, TreeOrder::down), up = site_tree(report.sites, TreeOrder::up);
   EXPECT_EQ(down.bytes, 10500u);
   ASSERT_THAT(down.children, SizeIs(1));
   EXPECT_EQ(down.children[0].name, "libshop.so+0x100");

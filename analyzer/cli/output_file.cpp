@@ -1,0 +1,40 @@
+#include "analyzer/cli/output_file.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "analyzer/cli/command.h"
+#include "analyzer/report/printable.h"
+
+namespace heapspy::cli {
+namespace {
+
+[[noreturn]] void refuse(const std::string& name) {
+  const int error = errno;
+  throw Failure(ExitStatus::unreadable, fmt::format("{} cannot be written: {}", report::printable(name), std::strerror(error)));
+}
+
+void write_all(int fd, const std::string& data, const std::string& name) {
+  for (std::size_t done = 0; done < data.size();) {
+    const ssize_t wrote = ::write(fd, data.data() + done, data.size() - done);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) refuse(name);
+    done += static_cast<std::size_t>(wrote);
+  }
+}
+
+}  // namespace
+
+void write_output(const std::string& path, const std::string& data) {
+  if (path.empty() || path == "-") return write_all(STDOUT_FILENO, data, "the output");
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) refuse(path);
+  write_all(fd, data, path);
+  if (::close(fd) != 0) refuse(path);  // NFS says so late
+}
+
+}  // namespace heapspy::cli
