@@ -77,7 +77,7 @@ std::set<std::string> tags_of(const std::string& page) {
 
 // The exact figures in the row of a table that begins with this text, in order.
 std::vector<std::uint64_t> figures_of_row(const std::string& page, const std::string& label) {
-  const std::size_t at = page.find(">" + label + "</td>");
+  const std::size_t at = page.find("<tr><td class=\"w\">" + label + "</td>");
   if (at == std::string::npos) return ADD_FAILURE() << "no row " << label, std::vector<std::uint64_t>();
   const std::string row = page.substr(at, page.find("</tr>", at) - at);
   static const std::regex figure("<data value=\"([0-9]+)\">");
