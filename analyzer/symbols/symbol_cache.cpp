@@ -121,7 +121,8 @@ std::string encoded(const RememberedModule& module, const std::string& source) {
   rest.number(static_cast<std::uint32_t>(texts.size()));
   for (const std::string* text : texts) rest.text(*text);
   std::string file(kMagic);
-  const std::string payload = rest.bytes() + addresses.bytes();
+  std::string payload = rest.bytes() + addresses.bytes();
+  payload.resize((payload.size() + 7) / 8 * 8);  // the checksum is of whole words
   const std::uint64_t checksum = format::checksum(payload.data(), payload.size());
   file.append(reinterpret_cast<const char*>(&checksum), sizeof checksum);
   return file + payload;

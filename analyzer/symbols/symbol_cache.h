@@ -1,7 +1,7 @@
 // What was found out about addresses of files with debug information, kept for the next report: reading it is most of what a
 // report of a large program takes. One file per build-id in one folder:
 //
-//   "HSPYSYM1"  checksum of the rest: u64
+//   "HSPYSYM1"  checksum of the rest, which is filled up to whole words: u64
 //   source: string     which files it is from, with their sizes and times; other files, other answers
 //   symbols: u8
 //   texts: u32 count, each a string     a string: u32 length, bytes
