@@ -12,8 +12,8 @@ namespace {
 // How many events pass between two looks at RSS and the requests from outside.
 constexpr int64_t kEventsPerUpkeep = 1024;
 
-ThreadState* counting_thread() {
-  ThreadState* thread = thread_of_event();
+ThreadState* counting_thread(bool in_free = false) {
+  ThreadState* thread = thread_of_event(nullptr, in_free);
   if (!thread) return nullptr;
   thread->until_upkeep = kEventsPerUpkeep;
   {
@@ -37,7 +37,7 @@ void* upkeep_then_count(Call call, void* block, uint64_t size) {
 }
 
 void upkeep_then_count_and_free(Call call, void* block, void (*free)(void*)) {
-  if (ThreadState* thread = counting_thread()) count(*thread->counters, call);
+  if (ThreadState* thread = counting_thread(true)) count(*thread->counters, call);
   free(block);
 }
 

@@ -129,11 +129,11 @@ uint64_t make(ThreadState& thread) {
 
 }  // namespace event_room
 
-ThreadState* make_room() {
+ThreadState* make_room(bool in_free) {
   ThreadState* thread = tls.state;
   if (HEAPSPY_UNLIKELY(thread->life != Life::active)) {
     bool fresh = false;
-    thread = thread_of_event(&fresh);
+    thread = thread_of_event(&fresh, in_free);
     if (!thread || fresh) return thread && !thread->slot ? nullptr : thread;
   }
   if (HEAPSPY_UNLIKELY(!thread->slot)) return nullptr;
@@ -145,7 +145,7 @@ ThreadState* make_room() {
     upkeep_was_due = upkeep_if_due(now);
     if (HEAPSPY_UNLIKELY(upkeep_was_due)) event_room::stamp(*thread);  // it may have taken its time
   }
-  if (HEAPSPY_UNLIKELY(upkeep_was_due)) control::start_helper_if_useful();
+  if (HEAPSPY_UNLIKELY(upkeep_was_due) && !in_free) control::start_helper_if_useful();
   return thread;
 }
 

@@ -12,7 +12,7 @@ uint64_t address_of(void* block) { return encode_number(reinterpret_cast<uint64_
 
 void write_words(const uint64_t* words, uint32_t count) {
   ThreadState* thread = tls.state;
-  if (!has_room(*thread) && !(thread = make_room())) return;
+  if (!has_room(*thread) && !(thread = make_room(true))) return;  // it may be a free
   thread->extra_words += count - 1;
   uint64_t* at = claim(*thread, count);
   for (uint32_t i = 0; i < count; i++) put(*thread, at + i, words[i] & ~kLapBit);
@@ -28,7 +28,10 @@ void* make_room_then_write(uint64_t word, void* block) {
 }
 
 void make_room_then_write_and_free(uint64_t word, void* block, void (*free)(void*)) {
-  make_room_then_write(word, block);
+  if (ThreadState* thread = make_room(true)) {
+    put(*thread, claim(*thread, 1), word);
+    count_record(*thread, &word);
+  }
   free(block);
 }
 

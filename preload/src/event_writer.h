@@ -14,7 +14,9 @@ namespace heapspy {
 
 // Does what is due before the next event: registers the thread, begins a forked child's trace, appends a full ring, stamps
 // the time. nullptr: this event is not to be stored (where that is a loss, it is counted). Leaves errno alone.
-HEAPSPY_COLD ThreadState* make_room();
+// `in_free`: no thread may be started now. glibc frees what belonged to a thread's stack while it holds the lock that
+// pthread_create takes (nptl/nptl-stack.c, __nptl_free_stacks), so the program would wait for itself.
+HEAPSPY_COLD ThreadState* make_room(bool in_free = false);
 
 // True where the next word can be written at once. `limit` first: in a state without room nothing else may be looked at.
 HEAPSPY_HOT bool has_room(const ThreadState& thread) {

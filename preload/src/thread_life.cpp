@@ -62,7 +62,7 @@ constinit ThreadState own_thread_state = stand_in(Life::guarded);
 constinit ThreadState never_state = stand_in(Life::never);
 constinit thread_local Tls tls __attribute__((tls_model("initial-exec"))) = {&unborn_state, 0};
 
-ThreadState* known_thread(bool* fresh) {
+ThreadState* known_thread(bool* fresh, bool in_free) {
   ThreadState* thread = tls.state;
   switch (thread->life) {
     case Life::active:
@@ -85,15 +85,15 @@ ThreadState* known_thread(bool* fresh) {
   if (thread) {
     // May allocate: as an event like any other, so not shut.
     note_end_of_thread(thread);
-    control::start_helper_if_useful();
+    if (!in_free) control::start_helper_if_useful();
     if (fresh) *fresh = true;
   }
   errno = error;
   return thread;
 }
 
-ThreadState* thread_of_event(bool* fresh) {
-  ThreadState* thread = known_thread(fresh);
+ThreadState* thread_of_event(bool* fresh, bool in_free) {
+  ThreadState* thread = known_thread(fresh, in_free);
   const Life life = tls.state->life;
   if (!thread && (life == Life::lost || life == Life::shut) && recorder && recorder->alive) count_lost_event();
   return thread;

@@ -6,10 +6,10 @@
 namespace heapspy {
 
 // The state of the calling thread; registers it or begins a forked child's trace where that was not done yet. nullptr: it is
-// not recorded, or not now. Leaves errno alone. `fresh`: it was registered now.
-ThreadState* known_thread(bool* fresh = nullptr);
+// not recorded, or not now. Leaves errno alone. `fresh`: it was registered now. `in_free`: see make_room().
+ThreadState* known_thread(bool* fresh = nullptr, bool in_free = false);
 // The same, for an event of the program: one that is lost is counted.
-ThreadState* thread_of_event(bool* fresh = nullptr);
+ThreadState* thread_of_event(bool* fresh = nullptr, bool in_free = false);
 
 // Called when the thread ends, with its state (pthread_key_create).
 void thread_ends(void* state);
