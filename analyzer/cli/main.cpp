@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "analyzer/cli/command.h"
@@ -27,6 +29,11 @@ const std::vector<AddCommand> kCommands = {
 ExitStatus failed(ExitStatus status, std::string_view line) {
   say(line);
   return status;
+}
+
+std::string not_written(int error) {
+  return fmt::format("the output could not be written: {}; check where it goes, or name another file with > FILE",
+                     std::strerror(error));
 }
 
 std::string command_names(const CLI::App& app) {
@@ -69,6 +76,12 @@ ExitStatus run(const std::vector<std::string>& arguments) {
     return failed(ExitStatus::target_refused, error.what());
   } catch (const std::bad_alloc&) {
     return failed(ExitStatus::unreadable, "out of memory");
+  } catch (const std::system_error& error) {
+    // As fmt says it of stdout, the only file that it writes here.
+    if (!std::string_view(error.what()).starts_with("cannot write to file"))
+      return failed(ExitStatus::unreadable, error.what());
+    if (error.code().value() == EPIPE) return ExitStatus::unreadable;
+    return failed(ExitStatus::unreadable, not_written(error.code().value()));
   } catch (const std::exception& error) {
     return failed(ExitStatus::unreadable, error.what());
   }
@@ -80,9 +93,9 @@ ExitStatus run(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   using heapspy::cli::ExitStatus;
   ExitStatus status = heapspy::cli::run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
-  if (std::fflush(stdout) != 0 && errno != EPIPE) {
-    heapspy::cli::say(fmt::format("the output could not be written: {}", std::strerror(errno)));
-    if (status == ExitStatus::done) status = ExitStatus::unreadable;
+  if (std::fflush(stdout) != 0 && errno != EPIPE && status == ExitStatus::done) {
+    heapspy::cli::say(heapspy::cli::not_written(errno));
+    status = ExitStatus::unreadable;
   }
   return static_cast<int>(status);
 }

@@ -1,5 +1,5 @@
-// heapspy report TRACE… [--json] [--at peak|end|SECONDS] [--by process|thread|site|size|arena|module] [--top N] [--tree
-// down|up]
+// heapspy report TRACE… [--json] [--ledger] [--at peak|end|SECONDS] [--by process|thread|site|size|arena|module] [--top N]
+// [--tree down|up]
 //   [--thread NAME] [--site REGEX] [--module NAME] [--from S] [--to S] [--size RANGE] [--sysroot DIR] …
 #include <fmt/core.h>
 
@@ -35,7 +35,7 @@ constexpr std::size_t kSitesInJson = 1000, kSitesInText = 10;  // of each figure
 
 struct Options {
   std::vector<std::string> traces;
-  bool json = false, prove = false;
+  bool json = false, ledger = false, prove = false;
   std::string html, at, by;
   std::size_t top = 0;  // 0: not given
   std::string tree, site, size, suppressions;
@@ -144,6 +144,7 @@ ExitStatus run_merged(const Options& options, const std::vector<std::string>& pa
     throw Failure(ExitStatus::wrong_usage,
                   fmt::format("{}; name one trace for that, heapspy report … --by process lists them", what));
   };
+  if (text.ledger) refuse("--ledger is about one process");
   if (text.by == report::By::arena) refuse("--by arena: arenas are of one process");
   if (asks_about_some_blocks(options)) refuse("--thread, --from, --to and --size are looked at process by process");
   if (options.prove) refuse("--prove replays one process");
@@ -172,8 +173,6 @@ ExitStatus run_merged(const Options& options, const std::vector<std::string>& pa
 ExitStatus run(const Options& options) {
   if (!options.html.empty() && (!options.by.empty() || (!options.tree.empty() && !options.json)))
     throw Failure(ExitStatus::wrong_usage, "--html holds every table and both trees: leave --by and --tree out");
-  if (!options.html.empty() && options.prove && !options.json)
-    throw Failure(ExitStatus::wrong_usage, "--prove is told in text or JSON: leave --html out, or add --json");
   if (options.html == "-" && options.json)
     throw Failure(ExitStatus::wrong_usage, "--html - and --json both write to the standard output: name a file for the page");
   if (options.scope.from_s && options.scope.to_s && *options.scope.from_s > *options.scope.to_s)
@@ -190,6 +189,7 @@ ExitStatus run(const Options& options) {
   text.screen = report::screen_of_stdout();
   text.by = by_of(options.by);
   if (options.top > 0) text.top = options.top;
+  text.ledger = options.ledger;
   if (!options.tree.empty()) text.tree = options.tree == "up" ? report::TreeOrder::up : report::TreeOrder::down;
 
   const std::vector<std::string> paths = with_folders_opened(options.traces);
@@ -216,11 +216,12 @@ ExitStatus run(const Options& options) {
     if (text.tree) json["tree"] = std::move(tree);
     if (options.prove) json["proofs"] = proof_json(prove(paths[0], made.findings));
     fmt::print("{}", report::dump_json(json));
-  } else if (options.html.empty()) {
-    for (const std::string& line : report::report_text(made, text)) fmt::print("{}\n", line);
-    if (options.prove)
-      for (const std::string& line : proof_text(prove(paths[0], made.findings))) fmt::print("{}\n", line);
+    return ExitStatus::done;
   }
+  if (options.html.empty())
+    for (const std::string& line : report::report_text(made, text)) fmt::print("{}\n", line);
+  if (options.prove)
+    for (const std::string& line : proof_text(prove(paths[0], made.findings))) fmt::print("{}\n", line);
   return ExitStatus::done;
 }
 
@@ -245,6 +246,9 @@ void add_report_command(CLI::App& app, Invocation& invocation) {
             return fmt::format("\"{}\" is not peak, end, or a number of seconds", value);
           },
           ""));
+  command->add_flag(
+      "--ledger", options->ledger,
+      "where RSS is, in full: libraries by name, swap, huge pages, the cgroup, who pins, and all of it over time");
   command
       ->add_option("--by", options->by,
                    "one table in full: thread, site, size, arena or module; of several traces not arena, but process")
@@ -290,9 +294,10 @@ void add_report_command(CLI::App& app, Invocation& invocation) {
       ->add_option("--suppressions", options->suppressions, "known leaks: a file with lines leak:PATTERN, as LeakSanitizer's")
       ->type_name("FILE");
   add_symbol_options(command, options->symbols);
-  command->footer(
-      example("heapspy report heapspy.java.4242.*.hspy\n  heapspy report traces/ --json --at end\n  heapspy report t.hspy --by "
-              "site\n  heapspy report t.hspy --prove\n  heapspy report t.hspy --tree up --module libz --from 10"));
+  command->footer(example(
+      "heapspy report heapspy.java.4242.*.hspy\n  heapspy report traces/ --json --at end\n  heapspy report t.hspy --by "
+      "site\n  heapspy report t.hspy --prove\n  heapspy report t.hspy --tree up --module libz --from 10\n  heapspy report "
+      "t.hspy --ledger --at end"));
   command->callback([options, &invocation] { invocation.status = run(*options); });
 }
 

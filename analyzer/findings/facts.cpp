@@ -40,6 +40,12 @@ const ArenaFacts* plugged_arena(const Facts& facts) {
   return most_of(*most->trimmable_bytes, all) && most_of(most->plug->free_below_bytes, *most->trimmable_bytes) ? most : nullptr;
 }
 
+const GroupFacts* group_named(const Facts& facts, std::string_view name) {
+  for (const GroupFacts& group : facts.groups)
+    if (group.name == name) return &group;
+  return nullptr;
+}
+
 std::optional<std::uint64_t> free_bytes(const Facts& facts) {
   std::uint64_t sum = 0;
   bool known = false;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analyzer/findings/finding.h"
@@ -31,6 +32,33 @@ struct ArenaFacts {
   std::optional<std::uint64_t> top_bytes;  // size of its free top, resident or not
   std::vector<std::string> threads;        // names of those that allocated in it
   std::optional<PlugFacts> plug;
+  std::uint64_t trimmable_large_bytes =
+      0;  // of trimmable_bytes: where large blocks were that a fixed threshold would have mapped
+};
+
+// The dynamic threshold, where the free of a mapped block has raised it.
+struct ThresholdFacts {
+  std::uint64_t block_bytes = 0;  // of that block
+  std::uint64_t mmap_threshold_bytes = 0, trim_threshold_bytes = 0;
+  std::uint64_t large_in_heaps = 0;  // blocks of 128 KiB and more that came from a heap
+  std::optional<double> time_s{};
+};
+
+// What the blocks of all arenas would need at the least in so many.
+struct ArenaNeedFacts {
+  std::uint64_t arenas = 0, bytes = 0;
+};
+
+// Calls that took an arena's lock while another thread did so too, in the same millisecond.
+struct ConcurrencyFacts {
+  std::uint64_t calls = 0;
+  double calls_per_s = 0, threads_at_once = 0;  // in such times
+};
+
+// If the sites up to this one in the list let go of their blocks.
+struct FreedSiteFacts {
+  std::string where;
+  std::uint64_t blocks = 0, live_bytes = 0, returned_bytes = 0;
 };
 
 enum class PartKind { malloc, recorder, other };
@@ -40,6 +68,13 @@ struct PartFacts {
   PartKind kind = PartKind::other;
   std::uint64_t bytes = 0;
 };
+
+// Whole mappings by what they are for; malloc's are one.
+struct GroupFacts {
+  std::string name;
+  std::uint64_t mappings = 0, bytes = 0, swap_bytes = 0, huge_bytes = 0;
+};
+inline constexpr const char *kMallocGroup = "malloc", *kStacksGroup = "thread stacks";  // as the ledger calls them
 
 struct SizeFacts {
   std::uint64_t from = 0, to = 0;  // requested bytes, [from, to)
@@ -86,15 +121,21 @@ struct Facts {
   // At the moment.
   std::optional<std::uint64_t> rss_bytes;
   std::vector<PartFacts> parts;
+  std::vector<GroupFacts> groups;
   std::vector<ArenaFacts> arenas;
   std::optional<std::uint64_t> live_bytes;
   std::optional<std::uint64_t> mappings, executable_mappings, page_table_bytes;
   std::vector<PinnerFacts> pinners;  // most bytes first
+  std::vector<FreedSiteFacts> freed_sites;
+  std::optional<ThresholdFacts> threshold;
+  std::vector<ArenaNeedFacts> arena_needs;  // by number
   // Of the whole run.
   double end_s = 0;
   std::uint64_t end_live_bytes = 0;
   std::uint64_t peak_live_bytes = 0;
   std::uint64_t bytes_allocated = 0;
+  std::uint64_t secondary_arenas = 0;  // at the moment
+  ConcurrencyFacts concurrency;
   bool estimated = false;            // live and allocated bytes are estimates from samples
   std::vector<PointFacts> timeline;  // by time
   std::vector<SizeFacts> sizes_at_end;
@@ -115,6 +156,10 @@ Severity severity_of(const Facts&, std::uint64_t bytes);
 // there is none. It holds most of what is trimmable in the process, most of that lies under the block, and hardly any
 // other block lives in it (else freeing the highest would only uncover the next).
 const ArenaFacts* plugged_arena(const Facts&);
+// Fewer arenas would make threads wait.
+bool threads_compete(const Facts&);
+// nullptr: there is no such group.
+const GroupFacts* group_named(const Facts&, std::string_view name);
 // Trimmable, pinned and cached over all arenas; what could be freed by some means. nullopt: residency not known.
 std::optional<std::uint64_t> free_bytes(const Facts&);
 

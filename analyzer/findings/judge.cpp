@@ -14,6 +14,14 @@ void rank(std::vector<Finding>& found) {
   });
 }
 
+// What is part of verdicts that were not made is a whole.
+void leave_out_absent(std::vector<Finding>& found) {
+  for (Finding& part : found)
+    std::erase_if(part.part_of, [&](const std::string& kind) {
+      return std::none_of(found.begin(), found.end(), [&](const Finding& whole) { return whole.kind == kind; });
+    });
+}
+
 }  // namespace
 
 std::vector<Finding> judge(const Facts& facts) {
@@ -23,6 +31,7 @@ std::vector<Finding> judge(const Facts& facts) {
       if (!finding->whole_run) finding->moment = facts.moment;
       found.push_back(std::move(*finding));
     }
+  leave_out_absent(found);
   rank(found);
   return found;
 }

@@ -1,5 +1,7 @@
 // Live bytes grow along a straight line to the end of the run while the program also frees most of what it allocates:
-// what a build-up at start, a burst or a cache that fills once does not look like.
+// what a build-up at start, a burst or a cache that fills once does not look like. Where other memory comes and goes and hides
+// the line, or is so much that the growth is a small part, the call stacks tell: one whose blocks are left over evenly from all
+// parts of the run.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -31,6 +33,21 @@ std::uint64_t leaked(const SiteFacts& site) {
     parts += i + 1 < site.survivors.size() && site.survivors[i] > 0;
   }
   return static_cast<double>(parts) >= kSteadyParts * static_cast<double>(site.survivors.size() - 2) ? bytes : 0;
+}
+
+constexpr double kEven = 0.3;  // each part but the last has at least so much of the mean of them
+
+// As leaked(), where as much is left of each part of the run; else 0.
+std::uint64_t leaked_evenly(const SiteFacts& site) {
+  const std::uint64_t bytes = leaked(site);
+  if (!bytes) return 0;
+  const std::size_t parts = site.survivors.size() - 2;
+  std::uint64_t sum = 0;
+  for (std::size_t i = 1; i <= parts; i++) sum += site.survivors[i];
+  const double mean = static_cast<double>(sum) / static_cast<double>(parts);
+  std::size_t low = 0;
+  for (std::size_t i = 1; i <= parts; i++) low += static_cast<double>(site.survivors[i]) < kEven * mean;
+  return low <= 1 ? bytes : 0;
 }
 
 struct Line {
@@ -65,15 +82,25 @@ std::optional<Finding> leak(const Facts& facts) {
     peak = std::max(peak, p.live_bytes);
     if (p.time_s >= from) points.push_back(p);
   }
-  if (points.size() < kPoints || points.back().time_s <= points.front().time_s) return std::nullopt;
+  if (points.empty() || points.back().time_s <= points.front().time_s) return std::nullopt;
   const std::uint64_t first = points.front().live_bytes, end = facts.end_live_bytes;
-  if (end <= first) return std::nullopt;
-  if (end - first <= facts.suppressed_growth_bytes) return std::nullopt;
-  const std::uint64_t growth = end - first - facts.suppressed_growth_bytes;
   const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
-  const Line line = fit(points);
-  if (!worth(facts, growth) || line.slope <= 0 || line.r_squared < kStraight) return std::nullopt;
-  if (real(end) < kEndOfPeak * real(peak) || real(growth) < kGrowthOfEnd * real(end)) return std::nullopt;
+  std::uint64_t growth = end - std::min(end, first + facts.suppressed_growth_bytes);
+  Line line = fit(points);
+  const bool straight = points.size() >= kPoints && worth(facts, growth) && line.slope > 0 && line.r_squared >= kStraight &&
+                        real(end) >= kEndOfPeak * real(peak) && real(growth) >= kGrowthOfEnd * real(end);
+  double since = points.front().time_s;
+  if (!straight) {
+    growth = 0;
+    std::size_t parts = 0;
+    for (const SiteFacts& site : facts.sites) {
+      growth += leaked_evenly(site);
+      parts = std::max(parts, site.survivors.size());
+    }
+    if (!growth || !worth(facts, growth) || facts.end_s <= begin) return std::nullopt;
+    since = facts.end_s / real(parts);
+    line = {real(growth) / (facts.end_s - since), 0};
+  }
   if (real(facts.bytes_allocated) < kAllocatedOfGrowth * real(growth)) return std::nullopt;
 
   Finding finding;
@@ -82,16 +109,19 @@ std::optional<Finding> leak(const Facts& facts) {
   finding.severity = severity_of(facts, growth);
   finding.bytes = growth;
   finding.whole_run = true;
-  finding.text = fmt::format("Live memory grows steadily to the end, by {} a second (from {} at {} to {} at {}).",
-                             bytes_text(static_cast<std::uint64_t>(line.slope)), bytes_text(first),
-                             seconds_text(points.front().time_s), bytes_text(end), seconds_text(facts.end_s));
+  if (straight)
+    finding.text = fmt::format("Live memory grows steadily to the end, by {} a second (from {} at {} to {} at {}).",
+                               bytes_text(static_cast<std::uint64_t>(line.slope)), bytes_text(first), seconds_text(since),
+                               bytes_text(end), seconds_text(facts.end_s));
+  else
+    finding.text = fmt::format(
+        "Among memory that comes and goes, blocks of all parts of the run are left over at its end: {} since {}, {} a second.",
+        bytes_text(growth), seconds_text(since), bytes_text(static_cast<std::uint64_t>(line.slope)));
   const auto largest = std::max_element(facts.sizes_at_end.begin(), facts.sizes_at_end.end(),
                                         [](const SizeFacts& a, const SizeFacts& b) { return a.live_bytes < b.live_bytes; });
-  finding.evidence = {{"growth_bytes", growth},
-                      {"slope_bytes_per_s", line.slope},
-                      {"r_squared", line.r_squared},
-                      {"end_live_bytes", end},
-                      {"bytes_allocated", facts.bytes_allocated}};
+  finding.evidence = {{"growth_bytes", growth}, {"slope_bytes_per_s", line.slope},
+                      {"straight", straight},   {"r_squared", line.r_squared},
+                      {"end_live_bytes", end},  {"bytes_allocated", facts.bytes_allocated}};
   if (largest != facts.sizes_at_end.end() && largest->live_bytes > 0) {
     finding.text +=
         fmt::format(" Most of what is left: {} of {}, {} never freed.", plural_text(largest->live_blocks, "block", "blocks"),

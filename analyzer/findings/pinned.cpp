@@ -13,6 +13,7 @@ constexpr std::size_t kThreadsShown = 3;
 constexpr std::size_t kSitesShown = 3;
 // "In the main heap": at least this share of the pinned bytes lies there, so that arenas are not the disease.
 constexpr double kMainShare = 0.8;
+constexpr double kNearlyAll = 0.8;  // of what all sites looked at would give back
 
 }  // namespace
 
@@ -59,14 +60,41 @@ std::optional<Finding> pinned(const Facts& facts) {
     places.push_back(site.where);
   }
   if (!places.empty()) finding.text += " They were allocated at" + from + ".";
+  if (!facts.freed_sites.empty()) {
+    // What leaves beyond what the sites' blocks hold themselves: the blocks may live on elsewhere.
+    std::vector<std::uint64_t> gains;
+    std::uint64_t held = 0;
+    for (const FreedSiteFacts& each : facts.freed_sites) {
+      held += each.live_bytes;
+      gains.push_back(each.returned_bytes - std::min(each.returned_bytes, held));
+    }
+    const double most = static_cast<double>(*std::max_element(gains.begin(), gains.end()));
+    std::size_t enough = 1;
+    while (static_cast<double>(gains[enough - 1]) < kNearlyAll * most) enough++;
+    const FreedSiteFacts& last = facts.freed_sites[enough - 1];
+    if (worth(facts, gains[enough - 1])) {
+      finding.fix = enough == 1 ? fmt::format(
+                                      "do not keep the blocks of {} among others: free them, or allocate them together "
+                                      "(before the short-lived ones, in a pool)",
+                                      last.where)
+                                : fmt::format(
+                                      "do not keep the blocks of these {} sites among others: free them, or allocate them "
+                                      "together (before the short-lived ones, in a pool)",
+                                      enough);
+      finding.fix_saves_bytes = gains[enough - 1];
+      finding.cost = "a change of the program; the memory then leaves by malloc_trim or by itself";
+      finding.evidence.emplace_back("if_freed_sites", static_cast<std::uint64_t>(enough));
+      finding.evidence.emplace_back("if_freed_returned_bytes", last.returned_bytes);
+    }
+  }
   finding.to_try =
       "another allocator, or keep long-lived blocks apart from short ones; measure: heapspy compare --with "
       "default,jemalloc,tcmalloc -- CMD";
-  finding.evidence = {{"pinned_bytes", bytes},
-                      {"pinned_bytes_in_main", in_main},
-                      {"pinning_blocks", blocks},
-                      {"live_bytes", live},
-                      {"threads", names}};
+  finding.evidence.insert(finding.evidence.begin(), {{"pinned_bytes", bytes},
+                                                     {"pinned_bytes_in_main", in_main},
+                                                     {"pinning_blocks", blocks},
+                                                     {"live_bytes", live},
+                                                     {"threads", names}});
   if (!places.empty()) finding.evidence.emplace_back("sites", places);
   return finding;
 }

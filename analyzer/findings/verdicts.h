@@ -13,6 +13,8 @@ namespace heapspy::findings {
 std::optional<Finding> plug(const Facts&);
 // Whole free pages that glibc keeps, where no single block is to blame.
 std::optional<Finding> retained(const Facts&);
+// Large blocks that the dynamic threshold brought into the heaps.
+std::optional<Finding> dynamic_threshold(const Facts&);
 // Many secondary arenas, little used.
 std::optional<Finding> arena_growth(const Facts&);
 // Free bytes on pages that also hold a live block.
@@ -25,11 +27,20 @@ std::optional<Finding> leak(const Facts&);
 std::optional<Finding> realloc_growth(const Facts&);
 // Most of RSS is not the allocator's.
 std::optional<Finding> not_malloc(const Facts&);
+// Stacks of threads are a good part of RSS.
+std::optional<Finding> thread_stacks(const Facts&);
+// Transparent huge pages that are mostly free.
+std::optional<Finding> huge_pages(const Facts&);
+// What recording itself takes.
+std::optional<Finding> recorder(const Facts&);
+// Threads that want arenas' locks at the same time.
+std::optional<Finding> contention(const Facts&);
 // So many mappings that page tables and scans of them cost.
 std::optional<Finding> many_mappings(const Facts&);
 
 inline constexpr std::optional<Finding> (*kVerdicts[])(const Facts&) = {
-    plug, retained, arena_growth, pinned, secondary_tops, leak, realloc_growth, not_malloc, many_mappings,
+    plug,           retained,   dynamic_threshold, arena_growth, pinned,   secondary_tops, leak,
+    realloc_growth, not_malloc, thread_stacks,     huge_pages,   recorder, many_mappings,  contention,
 };
 
 // All that apply, most bytes first.

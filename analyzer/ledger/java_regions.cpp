@@ -64,11 +64,11 @@ class Finder {
     const bool after_heap = i > 0 && joins(i - 1, i) && result_.regions[i - 1] == JavaRegion::heap;
     const bool before_heap = i + 1 < mappings_.size() && joins(i, i + 1) && result_.regions[i + 1] == JavaRegion::heap;
     const bool objects = (after_heap || before_heap) && !holds_classes(i);
-    result_.regions[i] = objects ? JavaRegion::heap : JavaRegion::code;
+    result_.regions[i] = objects ? JavaRegion::heap : JavaRegion::archive;
   }
 
   void claim(std::size_t i) {
-    if (result_.regions[i] == JavaRegion::none) result_.regions[i] = JavaRegion::code;
+    if (result_.regions[i] == JavaRegion::none) result_.regions[i] = JavaRegion::metaspace;
   }
 
   bool joins(std::size_t lower, std::size_t upper) const { return mappings_[lower].end == mappings_[upper].start; }

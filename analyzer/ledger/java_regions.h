@@ -9,7 +9,8 @@
 
 namespace heapspy::ledger {
 
-enum class JavaRegion : std::uint8_t { none, heap, code };
+// archive: of classes; code: the code cache; metaspace: and compressed class space
+enum class JavaRegion : std::uint8_t { none, heap, archive, code, metaspace };
 
 struct JavaRegions {
   bool jvm = false;  // libjvm.so is mapped
@@ -22,9 +23,11 @@ struct JavaRegions {
 //          (CompressedOops: heap end at most 32 GiB) and neither brk nor mmap put anything else on x86-64; failing both, a
 //          reservation of 32 GiB or more that is nothing else
 //          a class archive's objects, mapped into it
-//   code   executable anonymous memory (the code cache); class archives (.jsa); the anonymous memory that adjoins an
-//          archive's classes without a gap (compressed class space of the default 1 GiB, metaspace); reservations of metaspace
-//          elsewhere: 64 MiB, aligned to 4 MiB, that are no arena of glibc (memory/metaspace: VirtualSpaceNode and root chunks)
+//   archive    class archives (.jsa), but for those objects
+//   code       executable anonymous memory (the code cache)
+//   metaspace  the anonymous memory that adjoins an archive's classes without a gap (compressed class space of the default
+//          1 GiB, metaspace); reservations of metaspace elsewhere: 64 MiB, aligned to 4 MiB, that are no arena of glibc
+//          (memory/metaspace: VirtualSpaceNode and root chunks)
 JavaRegions java_regions(std::span<const process::Mapping> mappings, std::span<const process::MappingKind> kinds);
 
 }  // namespace heapspy::ledger

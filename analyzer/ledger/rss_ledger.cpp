@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "analyzer/ledger/java_regions.h"
+#include "analyzer/ledger/part_details.h"
 #include "analyzer/ledger/same_mapping.h"
 #include "analyzer/process/mapping_kinds.h"
 
@@ -38,9 +39,37 @@ class Sums {
   std::array<std::uint64_t, kParts> bytes_{};
 };
 
+// Whole mappings are counted as these: malloc's parts are one.
+enum class GroupKind : std::uint8_t { malloc, java_heap, java_code, thread_stacks, files, shared_memory, heapspy, other };
+constexpr std::size_t kGroups = static_cast<std::size_t>(GroupKind::other) + 1;
+
+GroupKind group_of(PartKind part) {
+  switch (part) {
+    case PartKind::java_heap: return GroupKind::java_heap;
+    case PartKind::java_code: return GroupKind::java_code;
+    case PartKind::thread_stacks: return GroupKind::thread_stacks;
+    case PartKind::files: return GroupKind::files;
+    case PartKind::shared_memory: return GroupKind::shared_memory;
+    case PartKind::heapspy: return GroupKind::heapspy;
+    case PartKind::other: return GroupKind::other;
+    default: return GroupKind::malloc;
+  }
+}
+
+std::string_view name_of(GroupKind group) {
+  if (group == GroupKind::malloc) return "malloc";
+  return name(static_cast<PartKind>(static_cast<std::size_t>(PartKind::java_heap) + static_cast<std::size_t>(group) - 1));
+}
+
+std::string_view file_name(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos || slash + 1 == path.size() ? path : path.substr(slash + 1);
+}
+
 class Builder {
  public:
-  Builder(const model::Moment& moment, std::string_view trace_path) : moment_(moment), trace_path_(trace_path) {
+  Builder(const model::Moment& moment, std::string_view trace_path, bool details)
+      : moment_(moment), trace_path_(trace_path), with_details_(details) {
     for (const trace::Mapping& m : moment.mappings) mappings_.push_back(same_mapping<process::Mapping>(m));
     process::Evidence evidence;
     std::unordered_set<std::uint64_t> heaps;
@@ -60,6 +89,10 @@ class Builder {
       if (shares[i]) rest -= add_malloc(*shares[i], rest);
       const PartKind kind = part_of(i);
       sums_.add(kind, rest);
+      if (with_details_) {
+        details_.add(kind, detail_of(i, kind), rest);
+        add_to_group(i, rest < mappings_[i].rss_bytes ? GroupKind::malloc : group_of(kind));
+      }
       dirty_known_ = dirty_known_ || mappings_[i].private_dirty_bytes;
       if (kind == PartKind::heapspy) recorder_dirty_ += mappings_[i].private_dirty_bytes;
       if (kind == PartKind::other && kinds_[i] == MappingKind::anonymous) anonymous_other_ += rest;
@@ -67,6 +100,13 @@ class Builder {
     // The recorder's private memory is anonymous like any other; its amount is known, not its place.
     const std::uint64_t own = sums_.take(PartKind::other, std::min(anonymous_other_, moment_.recorder_bytes));
     sums_.add(PartKind::heapspy, own);
+    details_.take(PartKind::other, kAnonymous, own);
+    details_.add(PartKind::heapspy, "its private memory", own);
+    Group& other = groups_[static_cast<std::size_t>(GroupKind::other)];
+    Group& recorders = groups_[static_cast<std::size_t>(GroupKind::heapspy)];
+    const std::uint64_t moved = std::min(own, other.bytes);
+    other.bytes -= moved;
+    recorders.bytes += moved;
     recorder_dirty_ += own;
     return result();
   }
@@ -87,13 +127,67 @@ class Builder {
       sums_.add(kind, given);
       return given;
     };
-    give(PartKind::malloc_live, parts.live);
-    give(PartKind::malloc_overhead, parts.overhead);
+    const std::uint64_t live = give(PartKind::malloc_live, parts.live);
+    const std::uint64_t overhead = give(PartKind::malloc_overhead, parts.overhead);
     give(PartKind::malloc_pinned, parts.pinned);
     give(PartKind::malloc_trimmable, parts.trimmable);
-    give(PartKind::malloc_cached, parts.cached);
-    unsplit_ += give(PartKind::other, share.unsplit_bytes);
+    const std::uint64_t cached = give(PartKind::malloc_cached, parts.cached);
+    give(PartKind::malloc_undivided, share.unsplit_bytes);
+    if (with_details_) {
+      pieces(PartKind::malloc_live, live, {{"in mappings of their own", parts.mapped_live}}, "in heaps");
+      pieces(PartKind::malloc_overhead, overhead, {{"of mappings of their own", parts.mapped_overhead}}, "in heaps");
+      pieces(PartKind::malloc_cached, cached,
+             {{"tops of secondary arenas", parts.cached_tops}, {"thread caches", parts.cached_thread_caches}},
+             "headers and ends of heaps");
+    }
     return rss - rest;
+  }
+
+  struct Piece {
+    std::string_view name;
+    std::uint64_t bytes;
+  };
+  void pieces(PartKind part, std::uint64_t bytes, std::initializer_list<Piece> named, std::string_view rest) {
+    for (const Piece& piece : named) {
+      const std::uint64_t some = std::min(piece.bytes, bytes);
+      details_.add(part, piece.name, some);
+      bytes -= some;
+    }
+    details_.add(part, rest, bytes);
+  }
+
+  void add_to_group(std::size_t i, GroupKind kind) {
+    Group& group = groups_[static_cast<std::size_t>(kind)];
+    const process::Mapping& m = mappings_[i];
+    if (m.rss_bytes || m.swap_bytes) group.mappings++;
+    group.bytes += m.rss_bytes;
+    group.swap_bytes += m.swap_bytes;
+    group.huge_bytes += m.anon_huge_bytes;
+  }
+
+  static constexpr std::string_view kAnonymous = "memory without a name";
+
+  // What a mapping is called within its part.
+  std::string_view detail_of(std::size_t i, PartKind kind) const {
+    const process::Mapping& m = mappings_[i];
+    switch (kind) {
+      case PartKind::java_heap: return m.name.empty() ? "heap" : file_name(m.name);
+      case PartKind::java_code:
+        return java_.regions[i] == JavaRegion::code      ? "code cache"
+               : java_.regions[i] == JavaRegion::archive ? "class archive"
+                                                         : "metaspace and class space";
+      case PartKind::thread_stacks: return kinds_[i] == MappingKind::main_stack ? "main thread" : "other threads";
+      case PartKind::heapspy:
+        return kinds_[i] == MappingKind::heapspy_trace || (!trace_path_.empty() && m.name.starts_with(trace_path_))
+                   ? "its trace, mapped"
+                   : "its library";
+      case PartKind::files: return file_name(m.name.empty() && i > 0 ? mappings_[i - 1].name : m.name);
+      case PartKind::shared_memory: return m.name.empty() ? "without a name" : m.name;
+      default: break;
+    }
+    if (!m.name.empty()) return m.name;
+    if (kinds_[i] == MappingKind::anonymous) return kAnonymous;
+    return process::name(kinds_[i]);
   }
 
   PartKind part_of(std::size_t i) const {
@@ -101,7 +195,7 @@ class Builder {
     if (is_recorders_library(m)) return PartKind::heapspy;
     if (!trace_path_.empty() && m.name.starts_with(trace_path_)) return PartKind::heapspy;
     if (java_.regions[i] == JavaRegion::heap) return PartKind::java_heap;
-    if (java_.regions[i] == JavaRegion::code) return PartKind::java_code;
+    if (java_.regions[i] != JavaRegion::none) return PartKind::java_code;
     switch (kinds_[i]) {
       case MappingKind::heapspy_trace: return PartKind::heapspy;
       case MappingKind::thread_stack:
@@ -137,18 +231,29 @@ class Builder {
       rest -= sums_.cut(kind, rest);
       if (!java_.jvm && (kind == PartKind::java_heap || kind == PartKind::java_code)) continue;
       if (moment_.heap.unrecorded != (kind == PartKind::malloc_unsplit) && kind <= PartKind::malloc_unsplit) continue;
+      if (kind == PartKind::malloc_undivided && !sums_[kind]) continue;
       ledger.parts.push_back({kind, sums_[kind]});
+      if (with_details_) ledger.parts.back().details = details_.of(kind, sums_[kind], kDetails);
+    }
+    for (std::size_t g = 0; g < kGroups; g++) {
+      Group& group = groups_[g];
+      if (!group.bytes && !group.swap_bytes) continue;
+      group.name = name_of(static_cast<GroupKind>(g));
+      ledger.swap_bytes += group.swap_bytes;
+      ledger.huge_bytes += group.huge_bytes;
+      ledger.groups.push_back(group);
     }
     // The RSS is the sum over the mappings, so nothing is left; only a damaged snapshot may say otherwise.
     if (rest) {
       ledger.parts.back().bytes += rest;
+      if (!ledger.parts.back().details.empty()) ledger.parts.back().details.push_back({"in no mapping", rest});
       ledger.notes.push_back(fmt::format("{} bytes of RSS are in no mapping of the snapshot: they are in other", rest));
     }
-    if (unsplit_)
+    if (const std::uint64_t undivided = sums_[PartKind::malloc_undivided])
       ledger.notes.push_back(
-          fmt::format("{} bytes of malloc's heaps are in other: blocks that the parent allocated before fork are not known, "
-                      "so free memory cannot be told from theirs",
-                      unsplit_));
+          fmt::format("{} bytes of malloc's heaps are not told apart: blocks that the parent allocated before fork are not "
+                      "known, so free memory cannot be told from theirs",
+                      undivided));
     if (moment_.heap.process.in_use_bytes && !moment_.heap.process.resident_bytes)
       ledger.notes.emplace_back("of some of malloc's pages it is not known whether they are resident: they are in other");
     if (moment_.heap.unrecorded)
@@ -172,7 +277,10 @@ class Builder {
   std::vector<MappingKind> kinds_;
   JavaRegions java_;
   Sums sums_;
-  std::uint64_t unsplit_ = 0, anonymous_other_ = 0;
+  bool with_details_;
+  PartDetails details_;
+  std::array<Group, kGroups> groups_;
+  std::uint64_t anonymous_other_ = 0;
   std::uint64_t recorder_dirty_ = 0;
   bool dirty_known_ = false;
 };
@@ -185,9 +293,9 @@ std::uint64_t RssLedger::bytes(PartKind kind) const {
   return 0;
 }
 
-RssLedger rss_ledger(const model::Moment& moment, std::string_view trace_path) {
+RssLedger rss_ledger(const model::Moment& moment, std::string_view trace_path, bool details) {
   if (!moment.rss_bytes) return {};
-  return Builder(moment, trace_path).build();
+  return Builder(moment, trace_path, details).build();
 }
 
 }  // namespace heapspy::ledger

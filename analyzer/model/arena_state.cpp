@@ -1,6 +1,7 @@
 #include "analyzer/model/arena_state.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <unordered_set>
 
@@ -80,6 +81,10 @@ class Computation {
       Charge& charge = charges[block.thread];
       charge.bytes += bytes;
       charge.blocks++;
+      for (PinRow* row : {&state.pins_by_size[pin_size(block.size)], &state.pins_by_age[age_of(block)]}) {
+        row->bytes += bytes;
+        row->blocks++;
+      }
       if (in_.sites && in_.sites->filter.passes(block)) {
         Charge& of_site = site_charges_[index(block.site)];  // a live block: it is there
         of_site.bytes += bytes;
@@ -144,12 +149,18 @@ class Computation {
     }
     if (!in_.facts.glibc) all.system_bytes.reset();
     finish(all);
+    state.shares = shares();
+    return state;
+  }
+
+  std::vector<MappingShare> shares() {
+    std::vector<MappingShare> result;
     for (std::uint32_t m = 0; m < shares_.size(); m++)
       if (shares_[m].parts.sum() || shares_[m].unsplit_bytes) {
         shares_[m].mapping = m;
-        state.shares.push_back(shares_[m]);
+        result.push_back(shares_[m]);
       }
-    return state;
+    return result;
   }
 
   BriefState brief() const {
@@ -171,6 +182,22 @@ class Computation {
 
   void look_at_heaps_only() {
     for (std::size_t h = 0; h < heaps_.size(); h++) look_at_heap(h);
+  }
+
+  // Small blocks outside the heaps tell pages of their kind from mappings of large ones.
+  std::vector<MappingShare> shares_without_blocks() {
+    if (!in_.snapshot) return {};
+    small_outside_ = false;
+    look_outside();
+    if (small_outside_) {
+      in_.for_each_live([&](const Block& block) {
+        if (map_.heap_of(block.address) == ArenaMap::npos) outside(block);
+      });
+      shares_.assign(shares_.size(), MappingShare());
+      for (Arena& arena : arenas_) arena = Arena();
+      look_at_pages();
+    }
+    return shares();
   }
 
  private:
@@ -271,6 +298,15 @@ class Computation {
           part = &ResidentParts::cached;
         share.*part += free;
         arena.parts.*part += free;
+        if (part == &ResidentParts::trimmable && in_.pages.after_large(page)) {
+          share.trimmable_large += free;
+          arena.parts.trimmable_large += free;
+        }
+        if (part == &ResidentParts::cached && (page + kPageBytes > top || counts.cached)) {
+          const auto why = page + kPageBytes > top ? &ResidentParts::cached_tops : &ResidentParts::cached_thread_caches;
+          share.*why += free;
+          arena.parts.*why += free;
+        }
         if (page < plug_page) heap.free_below_plug += free;
       });
       if (!known) arena.residency_known = false;
@@ -317,6 +353,8 @@ class Computation {
     return after->first + after->second > begin;
   }
 
+  bool large_covers(std::uint64_t page) const { return large_within(page, page + kPageBytes); }
+
   void not_known_outside(std::uint64_t begin, std::uint64_t end) {
     bool any = large_within(begin, end);
     for (std::uint64_t page = page_of(begin); page < end && !any; page += kPageBytes) any = in_.pages.page(page).blocks != 0;
@@ -328,22 +366,22 @@ class Computation {
   void look_at_outside_page(std::size_t m, std::uint64_t page) {
     const PageCounts counts = in_.pages.page(page);
     if (!counts.blocks) return;
+    small_outside_ = small_outside_ || (in_.facts.glibc && !large_covers(page));
     const bool other = !in_.facts.glibc || other_pages_.contains(page);
     Arena& arena = arenas_[other ? map_.other_index() : map_.mmapped_index()];
     arena.resident += kPageBytes;
     ResidentParts parts;
     parts.live = counts.live;
-    if (!other)
+    if (!other) {
       parts.overhead = kPageBytes - counts.live;
-    else if (splits()) {
+      parts.mapped_live = parts.live;
+      parts.mapped_overhead = parts.overhead;
+    } else if (splits()) {
       parts.overhead = counts.used - counts.live;
       parts.pinned = kPageBytes - counts.used;
     }
-    for (ResidentParts* to : {&arena.parts, &shares_[m].parts}) {
-      to->live += parts.live;
-      to->overhead += parts.overhead;
-      to->pinned += parts.pinned;
-    }
+    arena.parts.add(parts);
+    shares_[m].parts.add(parts);
   }
 
   // What a live block on this page is charged for it.
@@ -387,8 +425,16 @@ class Computation {
     const double weight = in_.sites->weight_of(block.size), bytes = weight * static_cast<double>(block.size);
     hold.live_blocks += weight;
     hold.live_bytes += bytes;
+    hold.born_bytes[age_of(block)] += bytes;
+  }
+
+  // In which part of the time from the start to the moment it was allocated.
+  std::size_t age_of(const Block& block) const {
     const double age = in_.tick ? static_cast<double>(block.born) / static_cast<double>(in_.tick) : 0;
-    hold.born_bytes[std::min(static_cast<std::size_t>(age * SiteHold::kAges), SiteHold::kAges - 1)] += bytes;
+    return std::min(static_cast<std::size_t>(age * SiteHold::kAges), SiteHold::kAges - 1);
+  }
+  static std::size_t pin_size(std::uint64_t size) {
+    return std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(size >> 4)), kPinSizes - 1);
   }
 
   // As apportion(). Where blocks are left out, each site's bytes are rounded down.
@@ -435,13 +481,8 @@ class Computation {
     if (f.kind != ArenaKind::other) add(all.system_bytes, f.system_bytes);
     if (!f.parts)
       all.parts.reset();
-    else if (all.parts) {
-      all.parts->live += f.parts->live;
-      all.parts->overhead += f.parts->overhead;
-      all.parts->pinned += f.parts->pinned;
-      all.parts->trimmable += f.parts->trimmable;
-      all.parts->cached += f.parts->cached;
-    }
+    else if (all.parts)
+      all.parts->add(*f.parts);
   }
 
   std::optional<Plug> plug_of(std::uint32_t arena) const {
@@ -466,6 +507,7 @@ class Computation {
   std::vector<SiteHold> site_holds_;               // by SiteId
   std::vector<Charge> site_charges_;               // likewise
   std::unordered_set<std::uint64_t> other_pages_;  // addresses of pages with blocks of kind `other`
+  bool small_outside_ = false;
   ThreadTable<std::uint32_t> last_arena_;
   std::unordered_set<std::uint64_t> members_;  // arena << 32 | thread
 };
@@ -482,10 +524,12 @@ ArenaState arena_state(const ArenaInputs& inputs, std::size_t top_blocks) {
   return state;
 }
 
-BriefState brief_state(const ArenaInputs& inputs) {
+BriefState brief_state(const ArenaInputs& inputs, bool shares) {
   Computation computation(inputs);
   computation.look_at_heaps_only();
-  return computation.brief();
+  BriefState brief = computation.brief();
+  if (shares) brief.shares = computation.shares_without_blocks();
+  return brief;
 }
 
 }  // namespace heapspy::model

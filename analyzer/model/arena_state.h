@@ -11,6 +11,7 @@
 // A resident page of an mmapped block is in use as a whole. So resident = in use (resident part) + pinned + trimmable +
 // cached holds exactly for each arena and their sum.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -37,9 +38,22 @@ struct ResidentParts {
   std::uint64_t live = 0;      // asked for by live blocks
   std::uint64_t overhead = 0;  // their headers and rounding, and the allocator's own headers
   std::uint64_t pinned = 0, trimmable = 0, cached = 0;
+  // Of `cached`: free tops of secondary arenas, which malloc_trim leaves alone; and pages that a block in a thread cache holds.
+  // The rest is pages of headers and fenceposts, which glibc cannot give back either.
+  std::uint64_t cached_tops = 0, cached_thread_caches = 0;
+  std::uint64_t trimmable_large = 0;  // of `trimmable`: pages of large blocks that a fixed threshold would have mapped
+  // Of `live` and `overhead`: blocks in mappings of their own.
+  std::uint64_t mapped_live = 0, mapped_overhead = 0;
   std::uint64_t in_use() const { return live + overhead; }
   std::uint64_t free() const { return pinned + trimmable + cached; }
   std::uint64_t sum() const { return in_use() + free(); }
+  void add(const ResidentParts& more) {
+    for (std::uint64_t ResidentParts::*each :
+         {&ResidentParts::live, &ResidentParts::overhead, &ResidentParts::pinned, &ResidentParts::trimmable,
+          &ResidentParts::cached, &ResidentParts::cached_tops, &ResidentParts::cached_thread_caches,
+          &ResidentParts::trimmable_large, &ResidentParts::mapped_live, &ResidentParts::mapped_overhead})
+      this->*each += more.*each;
+  }
 };
 
 // `report --json`: arenas[]. nullopt: not known (no snapshot, no residency, not glibc, forked).
@@ -66,6 +80,13 @@ struct MappingShare {
   std::uint64_t unsplit_bytes = 0;  // resident in heaps, but whether it is free is not known; parts.live is not in it
 };
 
+// Pinned bytes by the size or the age of the blocks they are charged to.
+struct PinRow {
+  double bytes = 0;
+  std::uint64_t blocks = 0;  // that pin anything
+};
+inline constexpr std::size_t kPinSizes = 18;  // requested bytes below 16, 32, 64 … 1 MiB; the last has the rest
+
 struct ThreadPin {
   trace::ThreadId thread = trace::ThreadId::none;
   std::uint64_t bytes = 0;   // pinned bytes charged to its blocks; sums over threads to the pinned bytes of the process
@@ -83,8 +104,10 @@ struct ArenaState {
   std::vector<MappingShare> shares;   // by mapping, each at most once
   std::vector<ThreadPin> pins;        // most bytes first
   std::vector<PinningBlock> pinning;  // most bytes first
-  std::vector<SiteHold> sites;        // by site; only where ArenaInputs::sites asks for them
-  bool unrecorded = false;            // HeapFacts::unrecorded
+  std::array<PinRow, kPinSizes> pins_by_size{};
+  std::array<PinRow, SiteHold::kAges> pins_by_age{};  // by when they were allocated, as SiteHold::born_bytes
+  std::vector<SiteHold> sites;                        // by site; only where ArenaInputs::sites asks for them
+  bool unrecorded = false;                            // HeapFacts::unrecorded
 };
 
 struct ArenaInputs {
@@ -105,7 +128,9 @@ ArenaState arena_state(const ArenaInputs&, std::size_t top_blocks = 20);
 // System and pinned bytes alone, without a pass over the blocks: for the curve.
 struct BriefState {
   std::optional<std::uint64_t> system_bytes, pinned_bytes;
+  std::vector<MappingShare> shares;  // where asked for; as ArenaState::shares
 };
-BriefState brief_state(const ArenaInputs&);
+// With `shares` there is a pass over the blocks where small ones lie outside all heaps, which is rare.
+BriefState brief_state(const ArenaInputs&, bool shares = false);
 
 }  // namespace heapspy::model

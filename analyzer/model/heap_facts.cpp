@@ -35,6 +35,9 @@ void apply_setting(HeapFacts& facts, std::string_view setting, std::string_view 
   if (setting == "glibc.malloc.tcache_count" && *value <= 65535) facts.cache_depth = static_cast<std::uint32_t>(*value);
   if (setting == "glibc.malloc.tcache_max" && *value < facts.cache_limit) facts.cache_limit = *value;
   if (setting == "glibc.malloc.mmap_threshold") facts.mmap_threshold = *value;
+  for (const char* ends :
+       {"glibc.malloc.mmap_threshold", "glibc.malloc.trim_threshold", "glibc.malloc.top_pad", "glibc.malloc.mmap_max"})
+    if (setting == ends) facts.dynamic_threshold = false;
 }
 
 }  // namespace
@@ -51,6 +54,9 @@ HeapFacts heap_facts(const trace::ProcessInfo& process) {
   if (!facts.glibc) return facts;
   for (const auto& [name, text] : process.environment) {
     if (name == "MALLOC_MMAP_THRESHOLD_") apply_setting(facts, "glibc.malloc.mmap_threshold", text);
+    if (name == "MALLOC_TRIM_THRESHOLD_") apply_setting(facts, "glibc.malloc.trim_threshold", text);
+    if (name == "MALLOC_TOP_PAD_") apply_setting(facts, "glibc.malloc.top_pad", text);
+    if (name == "MALLOC_MMAP_MAX_") apply_setting(facts, "glibc.malloc.mmap_max", text);
     if (name != "GLIBC_TUNABLES") continue;
     for (std::string_view rest = text; !rest.empty();) {
       const std::size_t colon = rest.find(':');

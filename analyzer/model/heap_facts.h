@@ -22,6 +22,7 @@ struct HeapFacts {
   std::uint32_t cache_depth = 7;              // blocks per bin of a thread cache; 0: there is none (before 2.26, or tuned off)
   std::uint64_t cache_limit = 1032;           // largest request that a thread cache takes, bytes
   std::uint64_t mmap_threshold = 128u << 10;  // smallest M_MMAP_THRESHOLD that may have held, bytes
+  bool dynamic_threshold = true;              // no setting ends it (dynamic_threshold.h)
 };
 
 // Reads allocator, version and MALLOC_*/GLIBC_TUNABLES settings as recorded. Values that cannot be read are ignored,

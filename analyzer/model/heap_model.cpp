@@ -32,7 +32,8 @@ class Run {
   Run(const trace::Reader& reader, const HeapFacts& facts, std::vector<WantedMoment> wanted, TimelineCurve* curve,
       std::size_t top_blocks, std::vector<trace::Observer*> before, const trace::InheritedBlocks* inherited)
       : state(
-            facts, std::move(wanted), [this](const auto& visit) { timeline.for_each_live(visit); }, curve, top_blocks),
+            facts, std::move(wanted), [this](const auto& visit) { timeline.for_each_live(visit); }, curve, top_blocks,
+            reader.clock().ticks(1e-3)),
         timeline(reader, with(std::move(before), &state), inherited) {}
 
   HeapState state;
@@ -117,6 +118,7 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
     if (!options.forks.empty()) observers.push_back(&ended);
     Run run(reader, figures.facts, std::move(wanted), &curve, options.top_blocks, std::move(observers), options.parent);
     if (sites_seen) run.state.look_at_sites(&scope);
+    if (options.at_snapshot) run.state.tell_of_snapshots(&options.at_snapshot);
     for (std::size_t i = 0; i < options.forks.size(); i++) {
       run.timeline.run(options.forks[i].at, options.progress);
       HeapAtFork heap(options.forks[i], run.timeline, ended, threads, *options.family, options.process);
@@ -127,6 +129,7 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
     }
     figures.events = run.timeline.run(std::nullopt, options.progress);
     figures.moments = std::move(run.state.moments());
+    figures.concurrency = run.state.concurrency();
     // Also where the timeline never came to the last snapshot, as in a damaged trace.
     if (!figures.at(Why::end)) figures.moments.push_back(run.state.moment(Why::end, figures.events.last_tick));
   }

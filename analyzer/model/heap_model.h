@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "analyzer/model/concurrency.h"
 #include "analyzer/model/inherited.h"
 #include "analyzer/model/lifetimes.h"
 #include "analyzer/model/moment.h"
@@ -36,6 +37,7 @@ struct Figures {
   std::vector<StandardErrors> thread_errors;  // as threads
   // Mode count: no block is known, and live bytes, lives and peaks are not; `totals.live_blocks` is where this is false.
   bool counted = false, counted_negative = false;
+  ConcurrencyFigures concurrency;             // glibc only
   std::optional<InheritedFigures> inherited;  // only with ModelOptions::parent
   std::vector<Moment> moments;                // peak (if any snapshot was taken), end, requested (if asked for)
 
@@ -47,6 +49,9 @@ struct ModelOptions {
   std::size_t top_blocks = 20;       // of ArenaState::pinning
   SiteFilter sites;                  // which blocks count for sites
   std::function<void(double)> progress;
+  // Called for each snapshot. Of a Moment that is not among Figures::moments only what the ledger needs is filled: live bytes
+  // and blocks, ArenaState::shares, and what the snapshot itself says. time_s is not.
+  std::function<void(const Moment&)> at_snapshot;
 
   // Of a forked process whose parent's trace is at hand: its heap when it forked. Must outlive the call.
   const HeapAtFork* parent = nullptr;

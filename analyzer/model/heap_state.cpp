@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "analyzer/model/site_removal.h"
 #include "analyzer/trace/snapshot.h"
 
 namespace heapspy::model {
@@ -11,39 +12,57 @@ using trace::ThreadId;
 using trace::Tick;
 
 HeapState::HeapState(const HeapFacts& facts, std::vector<WantedMoment> wanted, ForEachLive for_each_live, TimelineCurve* curve,
-                     std::size_t top_blocks)
+                     std::size_t top_blocks, Tick millisecond)
     : facts_(facts),
       pages_(facts),
       caches_(facts, pages_),
+      threshold_(facts),
+      concurrency_(millisecond),
       wanted_(std::move(wanted)),
       for_each_live_(std::move(for_each_live)),
       curve_(curve),
       top_blocks_(top_blocks) {}
 
-void HeapState::allocated(const Block& block, Tick) {
-  caches_.take(block.address);
+void HeapState::begin(const Block& block, ThreadId by, Tick tick) {
+  const bool from_cache = caches_.take(block.address);
   pages_.add(block.address, block.size);
-  if (block.size < kLargeBlockBytes) newest_address_[block.thread] = block.address;
+  if (block.size < kLargeBlockBytes) newest_address_[by] = block.address;
+  if (!facts_.glibc) return;
+  if (!from_cache) concurrency_.call(by, tick);
+  if (DynamicThreshold::own_mapping(block.address, block.size)) return;
+  threshold_.allocated(block);
+  folds_.add(block.address, block.size);
 }
 
-void HeapState::give_back(const Block& block, ThreadId by) {
-  if (!caches_.put(by, block.address, block.size)) pages_.remove(block.address, block.size);
+void HeapState::allocated(const Block& block, Tick tick) { begin(block, block.thread, tick); }
+
+void HeapState::give_back(const Block& block, ThreadId by, Tick tick) {
+  const bool to_cache = caches_.put(by, block.address, block.size);
+  if (!to_cache) pages_.remove(block.address, block.size);
+  if (!facts_.glibc) return;
+  if (!to_cache) concurrency_.call(by, tick);
+  if (DynamicThreshold::own_mapping(block.address, block.size)) return;
+  folds_.remove(block.address, block.size);
+  if (block.size >= kLargeBlockBytes) pages_.ended_in_heap(block.address, block.size);
 }
 
-void HeapState::released(const Block& block, ThreadId by, trace::Release, Tick) {
-  if (block.known) give_back(block, by);
+void HeapState::released(const Block& block, ThreadId by, trace::Release, Tick tick) {
+  if (!block.known) return;
+  give_back(block, by, tick);
+  threshold_.released(block, tick);
 }
 
-void HeapState::resized(const Block& before, const Block& after, ThreadId by, Tick) {
+void HeapState::resized(const Block& before, const Block& after, ThreadId by, Tick tick) {
   if (before.known) {
-    if (before.address == after.address)
+    if (before.address == after.address) {
       pages_.remove(before.address, before.size);
-    else
-      give_back(before, by);
+      if (facts_.glibc && !DynamicThreshold::own_mapping(before.address, before.size))
+        folds_.remove(before.address, before.size);
+    } else {
+      give_back(before, by, tick);
+    }
   }
-  caches_.take(after.address);
-  pages_.add(after.address, after.size);
-  if (after.size < kLargeBlockBytes) newest_address_[by] = after.address;
+  begin(after, by, tick);
 }
 
 void HeapState::vanished(const Block& block, Tick) { pages_.remove(block.address, block.size); }
@@ -74,15 +93,25 @@ void HeapState::snapshot_taken(const trace::Snapshot& snapshot) {
     computed = true;
     moments_.push_back(compute(wanted.why, snapshot.begin, &snapshot));
   }
-  if (!curve_) return;
+  if (!curve_ && !told_) return;
   if (computed) {
     const ArenaFigures& all = moments_.back().heap.process;
-    curve_->note(snapshot.begin, all.system_bytes, all.pinned_bytes);
+    if (curve_) curve_->note(snapshot.begin, all.system_bytes, all.pinned_bytes);
+    if (told_) (*told_)(moments_.back());
     return;
   }
   const ArenaInputs inputs{facts_, pages_, &snapshot, for_each_live_};
-  const BriefState brief = brief_state(inputs);
-  curve_->note(snapshot.begin, brief.system_bytes, brief.pinned_bytes);
+  BriefState brief = brief_state(inputs, told_ != nullptr);
+  if (curve_) curve_->note(snapshot.begin, brief.system_bytes, brief.pinned_bytes);
+  if (!told_) return;
+  Moment moment;
+  moment.tick = snapshot.begin;
+  moment.live_bytes = pages_.live_bytes();
+  moment.live_blocks = pages_.live_blocks();
+  moment.heap.unrecorded = facts_.unrecorded;
+  moment.heap.shares = std::move(brief.shares);
+  describe(moment, snapshot);
+  (*told_)(moment);
 }
 
 Moment HeapState::moment(Why why, Tick tick) { return compute(why, tick, nullptr); }
@@ -111,7 +140,17 @@ Moment HeapState::compute(Why why, Tick tick, const trace::Snapshot* snapshot) {
   moment.live_blocks = pages_.live_blocks();
   const ArenaInputs inputs{facts_, pages_, snapshot, for_each_live_, &newest_address_, sites_, tick};
   moment.heap = arena_state(inputs, top_blocks_);
-  if (!snapshot) return moment;
+  moment.threshold = threshold_.figures();
+  moment.needs = folds_.needs();
+  if (snapshot) {
+    moment.freed_sites = if_sites_let_go(inputs, moment.heap);
+    describe(moment, *snapshot);
+  }
+  return moment;
+}
+
+void HeapState::describe(Moment& moment, const trace::Snapshot& taken) const {
+  const trace::Snapshot* snapshot = &taken;
   moment.reason = snapshot->reason;
   moment.rss_bytes = snapshot->rss_bytes;
   moment.recorder_bytes = snapshot->recorder_bytes;
@@ -122,7 +161,6 @@ Moment HeapState::compute(Why why, Tick tick, const trace::Snapshot* snapshot) {
   });
   moment.cgroup = snapshot->cgroup;
   moment.status_text = snapshot->status_text;
-  return moment;
 }
 
 }  // namespace heapspy::model

@@ -5,6 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "analyzer/model/arena_folds.h"
+#include "analyzer/model/concurrency.h"
+#include "analyzer/model/dynamic_threshold.h"
 #include "analyzer/model/moment.h"
 #include "analyzer/model/page_map.h"
 #include "analyzer/model/thread_cache.h"
@@ -26,19 +29,23 @@ class HeapState final : public trace::Observer {
 
   // `curve` (may be null) is told what each snapshot says; it must come before this in the list of observers.
   // `for_each_live` is called during snapshot_taken and moment() only.
+  // `millisecond`: in ticks.
   HeapState(const HeapFacts&, std::vector<WantedMoment>, ForEachLive for_each_live, TimelineCurve* curve,
-            std::size_t top_blocks);
+            std::size_t top_blocks, trace::Tick millisecond = 1'000'000);
 
   // Moments say what sites hold, too. `scope` must outlive this.
   void look_at_sites(const SiteScope* scope) { sites_ = scope; }
 
   const std::vector<Moment>& moments() const { return moments_; }
   std::vector<Moment>& moments() { return moments_; }
+  // Told of each snapshot (see ModelOptions::at_snapshot); must outlive this.
+  void tell_of_snapshots(const std::function<void(const Moment&)>* told) { told_ = told; }
   // From the events alone, as of now.
   Moment moment(Why, trace::Tick);
 
   const PageMap& pages() const { return pages_; }
   const ThreadCache& caches() const { return caches_; }
+  ConcurrencyFigures concurrency() { return concurrency_.figures(); }
 
   void allocated(const trace::Block&, trace::Tick) override;
   void released(const trace::Block&, trace::ThreadId by, trace::Release, trace::Tick) override;
@@ -52,13 +59,19 @@ class HeapState final : public trace::Observer {
   void snapshot_taken(const trace::Snapshot&) override;
 
  private:
-  void give_back(const trace::Block&, trace::ThreadId by);
+  void begin(const trace::Block&, trace::ThreadId by, trace::Tick);
+  void give_back(const trace::Block&, trace::ThreadId by, trace::Tick);
+  void describe(Moment&, const trace::Snapshot&) const;
   void agree_with_live_blocks();
   Moment compute(Why, trace::Tick, const trace::Snapshot*);
 
   HeapFacts facts_;
   PageMap pages_;
   ThreadCache caches_;
+  DynamicThreshold threshold_;
+  Concurrency concurrency_;
+  ArenaFolds folds_;
+  const std::function<void(const Moment&)>* told_ = nullptr;
   std::vector<WantedMoment> wanted_;
   ForEachLive for_each_live_;
   TimelineCurve* curve_;

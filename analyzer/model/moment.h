@@ -1,5 +1,6 @@
 // Where memory was at one moment: what a report is made of. Owns everything, so it outlives trace and model.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -7,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/model/arena_folds.h"
 #include "analyzer/model/arena_state.h"
+#include "analyzer/model/dynamic_threshold.h"
 #include "analyzer/trace/snapshot.h"
 
 namespace heapspy::model {
@@ -25,6 +28,15 @@ struct Moment {
   std::uint64_t live_bytes = 0, live_blocks = 0;
 
   ArenaState heap;
+  ThresholdFigures threshold;
+  std::array<ArenaNeed, ArenaFolds::kArenas.size()> needs{};  // up to then
+  // What would leave if the sites that pin most let go of their blocks: those so far in the list together.
+  struct FreedSite {
+    trace::SiteId site = trace::SiteId::none;
+    std::uint64_t blocks = 0, live_bytes = 0;  // its own
+    std::uint64_t returned_bytes = 0;          // that malloc_trim(0) could return then, more than now
+  };
+  std::vector<FreedSite> freed_sites;
 
   // From the snapshot; without one (`reason` is nullopt) empty, and residency in `heap` is nullopt throughout.
   std::optional<format::SnapshotReason> reason;

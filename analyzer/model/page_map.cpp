@@ -88,7 +88,10 @@ inline void PageMap::touch(std::uint64_t page_number, std::uint64_t delta) {
   Leaf* leaf = find(page_number / kLeafPages);
   if (!leaf) leaf = &make(page_number / kLeafPages);
   if (leaf->touches++ == 0) idle_--;
-  leaf->words[page_number % kLeafPages] += delta;
+  const std::uint64_t page = page_number % kLeafPages;
+  leaf->words[page] += delta;
+  if (leaf->after_large) [[unlikely]]
+    (*leaf->after_large)[page / 64] &= ~(1ull << (page % 64));
 }
 
 inline void PageMap::untouch(std::uint64_t page_number, std::uint64_t delta) {
@@ -152,6 +155,18 @@ void PageMap::uncache(std::uint64_t address, std::uint64_t chunk_bytes) {
   for_each_page(span, [&](std::uint64_t page) { untouch(page, kCachedUnit * overlap(span, page)); });
   std::uint64_t guarded;
   if (facts_.glibc && guards(span.end, guarded)) untouch(guarded, kGuardUnit);
+}
+
+void PageMap::ended_in_heap(std::uint64_t address, std::uint64_t size) {
+  const std::uint64_t first = (address + kPageBytes - 1) / kPageBytes, end = (address + size) / kPageBytes;
+  if (end < first || end - first > kLeafPages) return;  // larger than any heap's
+  for (std::uint64_t page_number = first; page_number < end; page_number++) {
+    Leaf* leaf = find(page_number / kLeafPages);
+    if (!leaf) leaf = &make(page_number / kLeafPages);
+    if (!leaf->after_large) leaf->after_large = std::make_unique<std::array<std::uint64_t, kLeafPages / 64>>();
+    const std::uint64_t page = page_number % kLeafPages;
+    (*leaf->after_large)[page / 64] |= 1ull << (page % 64);
+  }
 }
 
 LargeBlocksOnPages::LargeBlocksOnPages(PageMap& pages, const Residency& residency) : pages_(pages), residency_(residency) {

@@ -55,6 +55,9 @@ class PageMap {
   struct Leaf {
     std::uint64_t touches = 0;  // counted once per block and page; at 0 all words are 0
     std::array<std::uint64_t, kLeafPages> words{};
+    // One bit per page, where any is set: the last block on it was a large one of a heap, and ended. Not kept for ever: a leaf
+    // on which nothing lies may be dropped.
+    std::unique_ptr<std::array<std::uint64_t, kLeafPages / 64>> after_large;
   };
 
   explicit PageMap(const HeapFacts&);
@@ -67,6 +70,14 @@ class PageMap {
   void cache(std::uint64_t address, std::uint64_t size);   // instead: it moved into a thread cache
   // A cached chunk leaves its cache: to be allocated again (add() follows), or given to its arena.
   void uncache(std::uint64_t address, std::uint64_t chunk_bytes);
+  // A large block of a heap ended: its whole pages may be free, and are so because no mapping of its own held it.
+  void ended_in_heap(std::uint64_t address, std::uint64_t size);
+  bool after_large(std::uint64_t address) const {
+    const Leaf* found = leaf(address);
+    if (!found || !found->after_large) return false;
+    const std::uint64_t page = address / kPageBytes % kLeafPages;
+    return ((*found->after_large)[page / 64] >> (page % 64) & 1) != 0;
+  }
   void clear();
 
   // The packed words of the 64 MiB around `address`, nullptr if nothing lies there.

@@ -1,6 +1,7 @@
 #include "analyzer/process/mapping_kinds.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace heapspy::process {
@@ -9,6 +10,8 @@ namespace {
 constexpr std::uint64_t kShapeFloor = std::uint64_t{1} << 36;
 constexpr std::uint64_t kUserEnd = std::uint64_t{1} << 47;  // malloc gets nothing above; bounds the walk of damaged text
 constexpr std::uint64_t kLargestGuard = std::uint64_t{1} << 20;
+constexpr std::uint64_t kUsualGuard = 4096;  // glibc's, where nobody asks for another
+constexpr std::size_t kAlike = 3;
 constexpr std::string_view kGlibcStack = "[anon: glibc: pthread stack", kGlibcArena = "[anon: glibc: malloc arena";
 
 bool no_access(const Mapping& m) { return !m.read && !m.write && !m.execute; }
@@ -98,6 +101,30 @@ std::uint64_t guard_before(std::span<const Mapping> mappings, std::size_t i) {
   return before.end == mappings[i].start && before.anonymous() && no_access(before) ? before.size_bytes() : 0;
 }
 
+// Threads that the evidence does not name (in a trace, those that never allocated): several stretches of one size, each right
+// behind a page without access, as pthread_create makes them. madvise may have cut a stretch into several mappings.
+void find_unnamed_stacks(std::span<const Mapping> mappings, Classification& result) {
+  const auto is_memory = [&](std::size_t i) {
+    return result.kinds[i] == MappingKind::anonymous && plain_memory(mappings[i]) && unnamed(mappings[i]);
+  };
+  struct Stretch {
+    std::size_t first = 0, end = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::vector<Stretch> stretches;
+  std::unordered_map<std::uint64_t, std::size_t> alike;
+  for (std::size_t i = 0; i < mappings.size(); i++) {
+    if (!is_memory(i) || guard_before(mappings, i) != kUsualGuard) continue;
+    std::size_t end = i + 1;
+    while (end < mappings.size() && mappings[end].start == mappings[end - 1].end && is_memory(end)) end++;
+    stretches.push_back({i, end, mappings[end - 1].end - mappings[i].start});
+    alike[stretches.back().bytes]++;
+  }
+  for (const Stretch& each : stretches)
+    if (alike[each.bytes] >= kAlike)
+      for (std::size_t i = each.first; i < each.end; i++) result.kinds[i] = MappingKind::thread_stack;
+}
+
 void find_stacks(std::span<const Mapping> mappings, const Evidence& evidence, Classification& result) {
   std::unordered_set<std::uint64_t> sizes;  // stack and guard together: a JVM moves the border between the two
   for (const std::uint64_t pointer : evidence.stack_pointers) {
@@ -110,6 +137,7 @@ void find_stacks(std::span<const Mapping> mappings, const Evidence& evidence, Cl
     const std::uint64_t guard = guard_before(mappings, i);
     if (guard != 0 && guard <= kLargestGuard) sizes.insert(guard + mappings[i].size_bytes());
   }
+  find_unnamed_stacks(mappings, result);
   for (std::size_t i = 0; i < mappings.size(); i++) {
     if (result.kinds[i] != MappingKind::anonymous || !plain_memory(mappings[i]) || !unnamed(mappings[i])) continue;
     const std::uint64_t guard = guard_before(mappings, i);

@@ -54,7 +54,8 @@ struct Evidence {
   // (Java heaps have the same shape, below).
   std::function<std::optional<bool>(std::uint64_t address)> heap_at;
   // Stack pointers of the threads. A mapping that holds one is a stack; so is one of the same shape (same size, guard
-  // pages before it) as such a one: those of running threads and the stacks that glibc keeps for the next thread.
+  // pages before it) as such a one: those of running threads and the stacks that glibc keeps for the next thread. So are
+  // three or more of one size with one guard page each, whether or not a pointer is known.
   std::vector<std::uint64_t> stack_pointers;
 };
 

@@ -9,10 +9,11 @@
 
 #include "analyzer/findings/quantity.h"
 #include "analyzer/findings/verdicts.h"
-#include "analyzer/ledger/rss_ledger.h"
 #include "analyzer/report/facts_build.h"
 #include "analyzer/report/moment_text.h"
+#include "analyzer/report/pins_build.h"
 #include "analyzer/report/recorder_share.h"
+#include "analyzer/report/rss_build.h"
 #include "analyzer/report/site_facts.h"
 #include "analyzer/report/site_scope_build.h"
 #include "analyzer/report/status_text.h"
@@ -26,6 +27,8 @@ using trace::Reader;
 
 // A report lists this much damage; what is beyond is counted.
 constexpr std::size_t kDamageListed = 1000;
+// … and the ledgers of about so many snapshots.
+constexpr std::size_t kLedgers = 256;
 // What the model writes for "no upper end" (lifetimes.h).
 constexpr double kNoUpperEnd = 1e6;
 
@@ -286,22 +289,12 @@ std::vector<ArenaReport> arenas_report(const Moment& moment, const trace::Clock&
       plug.thread = index(block.thread);
       if (block.known && block.born <= moment.tick) plug.age_s = clock.seconds(moment.tick) - clock.seconds(block.born);
       if (from.resident_bytes) plug.free_below_bytes = from.plug->free_below_bytes;
+      plug.site = index(block.site);
       arena.plug = plug;
     }
     arenas.push_back(std::move(arena));
   }
   return arenas;
-}
-
-RssReport rss_report(const Moment& moment, const std::string& trace_path) {
-  RssReport rss;
-  if (!moment.rss_bytes) return rss;
-  const ledger::RssLedger from = ledger::rss_ledger(moment, trace_path);
-  rss.total_bytes = from.total_bytes;
-  for (const ledger::Part& part : from.parts) rss.parts.push_back({std::string(name(part.kind)), part.bytes});
-  rss.notes = from.notes;
-  rss.recorder_dirty_bytes = from.recorder_dirty_bytes;
-  return rss;
 }
 
 MomentReport moment_report(const Moment& moment) {
@@ -372,8 +365,17 @@ Report build_report(const Reader& reader, const Figures& figures, const BuildOpt
   std::optional<SiteBook> book;
   if (!figures.sites.empty() && (options.sites.most || options.sites.all)) {
     book.emplace(reader, options.sites.search);
-    add_sites(report, *book, figures, at, end, sites_of_facts(figures, {at, peak, end}), options.sites);
+    std::vector<trace::SiteId> named = sites_of_facts(figures, {at, peak, end});
+    for (const Moment* moment : {at, end})
+      if (moment)
+        for (const trace::SiteId site : sites_of_pins(*moment)) named.push_back(site);
+    add_sites(report, *book, figures, at, end, named, options.sites);
+    for (std::vector<ArenaReport>* arenas : {&report.arenas, &report.arenas_at_end})
+      for (ArenaReport& arena : *arenas)
+        if (arena.plug && arena.plug->site) arena.plug->where = book->where(trace::SiteId{arena.plug->site});
   }
+  if (at) report.pins = pins_report(*at, reader, book ? &*book : nullptr);
+  if (end) report.pins_at_end = pins_report(*end, reader, book ? &*book : nullptr);
   const auto judged = [&](const Moment& moment) {
     findings::Facts facts = facts_of(report, moment_report(moment), figures, moment, reader);
     if (book) add_sites(facts, report, figures, moment, *book, options.sites.suppressions);
@@ -395,7 +397,15 @@ Report build_report(const std::string& path, const BuildOptions& options) {
   wanted.at_seconds = options.at_seconds;
   wanted.sites = site_filter(reader, options.scope);
   wanted.progress = options.progress;
+  std::vector<LedgerReport> ledgers;
+  std::size_t snapshot = 0;
+  const std::size_t step = reader.snapshots() / kLedgers + 1;
+  wanted.at_snapshot = [&](const Moment& moment) {
+    if (snapshot++ % step == 0 || snapshot == reader.snapshots()) ledgers.push_back(ledger_report(moment, reader));
+  };
   Report report = build_report(reader, model::build_figures(reader, wanted), options);
+  report.ledgers_left_out = snapshot - ledgers.size();
+  report.ledgers = std::move(ledgers);
   report.site_scope = site_scope_text(options.scope);
   return report;
 }

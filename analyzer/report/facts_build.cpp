@@ -23,6 +23,7 @@ findings::PartKind part_kind(ledger::PartKind kind) {
     case ledger::PartKind::malloc_pinned:
     case ledger::PartKind::malloc_trimmable:
     case ledger::PartKind::malloc_cached:
+    case ledger::PartKind::malloc_undivided:
     case ledger::PartKind::malloc_unsplit: return findings::PartKind::malloc;
     case ledger::PartKind::heapspy: return findings::PartKind::recorder;
     default: return findings::PartKind::other;
@@ -60,9 +61,13 @@ findings::Facts facts_of(const Report& report, const MomentReport& shown, const 
   facts.trim_threshold_setting = trim_threshold_setting(report);
   if (report.process.cpus) facts.arena_limit = 8 * *report.process.cpus;
   facts.rss_bytes = moment.rss_bytes;
-  if (moment.rss_bytes)
-    for (const ledger::Part& part : ledger::rss_ledger(moment, reader.path()).parts)
+  if (moment.rss_bytes) {
+    const ledger::RssLedger rss = ledger::rss_ledger(moment, reader.path());
+    for (const ledger::Part& part : rss.parts)
       facts.parts.push_back({std::string(name(part.kind)), part_kind(part.kind), part.bytes});
+    for (const ledger::Group& group : rss.groups)
+      facts.groups.push_back({group.name, group.mappings, group.bytes, group.swap_bytes, group.huge_bytes});
+  }
 
   const auto thread_name = [&](trace::ThreadId id) {
     const ThreadReport* thread = thread_with_id(report, index(id));
@@ -79,6 +84,8 @@ findings::Facts facts_of(const Report& report, const MomentReport& shown, const 
     arena.trimmable_bytes = from.trimmable_bytes;
     arena.pinned_bytes = from.pinned_bytes;
     arena.cached_bytes = from.cached_bytes;
+    if (from.parts) arena.trimmable_large_bytes = from.parts->trimmable_large;
+    if (from.kind == model::ArenaKind::secondary) facts.secondary_arenas++;
     if (from.kind == model::ArenaKind::secondary) arena.top_bytes = top_bytes(moment, from.address);
     for (const trace::ThreadId thread : from.threads) arena.threads.push_back(thread_name(thread));
     if (from.plug && from.plug->block.known) {
@@ -97,6 +104,17 @@ findings::Facts facts_of(const Report& report, const MomentReport& shown, const 
   }
   for (const model::ThreadPin& pin : moment.heap.pins)
     facts.pinners.push_back({thread_name(pin.thread), pin.bytes, pin.blocks});
+  if (const auto& raised = moment.threshold.raised)
+    facts.threshold = {raised->block_bytes, moment.threshold.mmap_threshold_bytes, moment.threshold.trim_threshold_bytes,
+                       moment.threshold.large_in_heaps, reader.clock().seconds(raised->tick)};
+  for (const model::ArenaNeed& need : moment.needs)
+    if (need.bytes) facts.arena_needs.push_back({need.arenas, need.bytes});
+  const model::ConcurrencyFigures& together = figures.concurrency;
+  facts.concurrency = {together.calls_together,
+                       together.slices_together ? static_cast<double>(together.calls_together) /
+                                                      (static_cast<double>(together.slices_together) * 1e-3)
+                                                : 0,
+                       together.threads_at_once};
   facts.end_s = report.process.duration_s.value_or(0);
   facts.end_live_bytes = figures.totals.live_bytes;
   facts.peak_live_bytes = figures.totals.peak_live_bytes;
@@ -109,7 +127,11 @@ findings::Facts facts_of(const Report& report, const MomentReport& shown, const 
   if (figures.facts.unrecorded || was_paused(figures)) {
     facts.arenas.clear();
     facts.parts.clear();
+    facts.groups.clear();
     facts.pinners.clear();
+    facts.threshold.reset();
+    facts.arena_needs.clear();
+    facts.concurrency = {};
     facts.live_bytes = figures.errors ? report.totals.live_bytes : std::nullopt;
   }
   if (calls_missing) return facts;

@@ -40,6 +40,17 @@ std::optional<std::string> recorder_text(const Report& report) {
   return text;
 }
 
+// What glibc's own counters would still call free.
+std::optional<std::string> not_resident_text(const Report& report) {
+  constexpr std::uint64_t kWorth = 16 << 20;
+  const Bytes gone = not_resident(report.arenas_at_end), trimmable = trim_prediction(report.arenas_at_end);
+  if (!gone || !trimmable || *gone < kWorth) return std::nullopt;
+  return fmt::format(
+      "at the end {} of the heaps' address space are not in RAM (trimmed, or never touched), whatever malloc_info "
+      "and mallinfo2 call free; malloc_trim(0) would return {} (predicted)",
+      findings::bytes_text(*gone), findings::bytes_text(*trimmable));
+}
+
 }  // namespace
 
 Lines ledger_notes(const Report& report) {
@@ -57,6 +68,7 @@ Lines ledger_notes(const Report& report) {
         "free memory is as of then)",
         findings::seconds_text(report.end_at.time_s.value_or(0)), findings::bytes_text(*report.end_at.live_bytes),
         findings::bytes_text(*report.totals.live_bytes)));
+  if (auto gone = not_resident_text(report)) notes.push_back(std::move(*gone));
   if (auto recorder = recorder_text(report)) notes.push_back(std::move(*recorder));
   for (const std::string& note : rss.notes) notes.push_back("Note: " + fit(printable(note), 300));
   return notes;

@@ -51,6 +51,26 @@ std::optional<std::string> trim_threshold_setting(const Report& report) {
   return std::nullopt;
 }
 
+Bytes trim_prediction(const std::vector<ArenaReport>& arenas) {
+  Bytes sum;
+  for (const ArenaReport& arena : arenas)
+    if (arena.kind == "main" || arena.kind == "secondary") {
+      if (!arena.trimmable_bytes) return std::nullopt;
+      sum = sum.value_or(0) + *arena.trimmable_bytes;
+    }
+  return sum;
+}
+
+Bytes not_resident(const std::vector<ArenaReport>& arenas) {
+  Bytes sum;
+  for (const ArenaReport& arena : arenas)
+    if (arena.kind == "main" || arena.kind == "secondary") {
+      if (!arena.system_bytes || !arena.resident_bytes) return std::nullopt;
+      sum = sum.value_or(0) + (*arena.system_bytes - std::min(*arena.system_bytes, *arena.resident_bytes));
+    }
+  return sum;
+}
+
 std::string arena_label(const ArenaReport& arena) {
   if (arena.kind == "main") return "main";
   if (arena.kind == "secondary") return "arena " + std::to_string(arena.id);

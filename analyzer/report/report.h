@@ -132,6 +132,8 @@ struct PlugReport {
   std::uint32_t thread = 0;
   Seconds age_s;
   Bytes free_below_bytes;  // resident free bytes under it in its heap
+  std::uint32_t site = 0;  // 0: not known
+  std::string where{};     // of the site, as in findings: "fill (src/shop.cpp:20)"
 };
 
 struct ArenaReport {
@@ -150,9 +152,30 @@ struct ArenaReport {
 
 inline constexpr const char* kRecorderPart = "heapspy itself";  // as the ledger calls it
 
+// A piece of a part: a library, the code cache …
+struct DetailReport {
+  std::string name;
+  std::uint64_t bytes = 0;
+};
+
 struct PartReport {
   std::string name;
   std::uint64_t bytes = 0;
+  std::vector<DetailReport> details{};  // sum to `bytes`; empty where there is nothing to tell apart
+};
+
+// Whole mappings by what they are for: swap and huge pages are known by mapping. Malloc's parts are one group.
+struct GroupReport {
+  std::string name;
+  std::uint64_t mappings = 0, bytes = 0, swap_bytes = 0, huge_bytes = 0;
+};
+
+// What the memory cgroup counts; other processes in it included.
+struct CgroupReport {
+  Bytes current_bytes, limit_bytes, peak_bytes;  // limit: nullopt where there is none
+  Bytes anonymous_bytes, file_bytes, kernel_bytes, shared_bytes, swap_bytes;
+  // What it counts that is not in the process's RSS: page cache that nobody maps, the kernel's own, other processes.
+  Bytes beyond_rss_bytes;
 };
 
 struct RssReport {
@@ -160,6 +183,43 @@ struct RssReport {
   std::vector<PartReport> parts;   // sum to total_bytes
   std::vector<std::string> notes;  // why something is in `other` and not in a part of its own
   Bytes recorder_dirty_bytes{};    // of heapspy itself
+  std::vector<GroupReport> groups{};
+  Bytes swap_bytes{}, huge_bytes{};  // sums over the groups; swap is not in RSS
+  Bytes page_table_bytes{};          // not in RSS
+  std::optional<CgroupReport> cgroup{};
+};
+
+// The ledger at one snapshot.
+struct LedgerReport {
+  double time_s = 0;
+  std::uint64_t total_bytes = 0, live_bytes = 0, swap_bytes = 0;  // live: resident or not
+  std::vector<PartReport> parts;                                  // without details
+};
+
+// Pinned bytes at the moment, and whose blocks they are charged to.
+struct PinsReport {
+  Bytes bytes;  // nullopt: residency is not known
+  struct Block {
+    std::uint64_t address = 0, size = 0, bytes = 0;
+    std::uint32_t thread = 0, site = 0;
+    Seconds age_s;
+    std::string where;
+  };
+  std::vector<Block> blocks;  // those that pin most
+  struct Row {
+    double from = 0;  // requested bytes, or seconds when the blocks were allocated
+    std::optional<double> to;
+    std::uint64_t blocks = 0, bytes = 0;
+  };
+  std::vector<Row> sizes, ages;  // those that pin anything
+  // If the sites that pin most let go of their blocks: those so far in the list together.
+  struct LetGo {
+    std::uint32_t site = 0;
+    std::string where;
+    std::uint64_t blocks = 0, live_bytes = 0;  // its own
+    std::uint64_t returned_bytes = 0;          // that malloc_trim(0) could return then, more than now
+  };
+  std::vector<LetGo> let_go;
 };
 
 // What recording itself took of the process.
@@ -250,11 +310,15 @@ struct Report {
   std::vector<LifetimeReport> lifetimes;
   std::vector<ArenaReport> arenas;
   RssReport rss;
+  PinsReport pins{};
   RecorderReport recorder{};
   // The same at the end of what was recorded, whatever `at` is.
   MomentReport end_at;
   std::vector<ArenaReport> arenas_at_end;
   RssReport rss_at_end;
+  PinsReport pins_at_end{};
+  std::vector<LedgerReport> ledgers{};  // by time; of many snapshots some
+  std::uint64_t ledgers_left_out = 0;
   std::vector<PointReport> timeline;
   std::vector<MarkReport> marks;     // by time
   std::uint64_t marks_left_out = 0;  // further marks of the program's
@@ -276,6 +340,9 @@ std::optional<std::string> tunable(const Report&, const char* name);
 std::optional<std::string> arena_max_setting(const Report&);
 // What fixes the trim threshold, or switches the dynamic one off ("MALLOC_TRIM_THRESHOLD_=131072"); nullopt: nothing does.
 std::optional<std::string> trim_threshold_setting(const Report&);
+// What malloc_trim(0) would return, and address space of the heaps that is not resident; nullopt: not known.
+Bytes trim_prediction(const std::vector<ArenaReport>&);
+Bytes not_resident(const std::vector<ArenaReport>&);
 // "main", "arena 3", "mapped blocks", "other": how text names an arena.
 std::string arena_label(const ArenaReport&);
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "analyzer/report/json_values.h"
+#include "analyzer/report/rss_json.h"
 
 namespace heapspy::report {
 namespace {
@@ -49,7 +50,9 @@ Json plug_json(const std::optional<PlugReport>& plug) {
           {"size", plug->size},
           {"thread", plug->thread},
           {"age_s", maybe(plug->age_s)},
-          {"free_below_bytes", maybe(plug->free_below_bytes)}};
+          {"free_below_bytes", maybe(plug->free_below_bytes)},
+          {"site", plug->site},
+          {"where", plug->where.empty() ? Json() : Json(plug->where)}};
 }
 
 Json arena_json(const ArenaReport& arena) {
@@ -68,12 +71,6 @@ Json arena_json(const ArenaReport& arena) {
           {"cached_bytes", maybe(arena.cached_bytes)},
           {"fragmentation", maybe(arena.fragmentation)},
           {"plug", plug_json(arena.plug)}};
-}
-
-Json rss_json(const RssReport& rss) {
-  Json parts = Json::array();
-  for (const PartReport& part : rss.parts) parts.push_back({{"name", part.name}, {"bytes", part.bytes}});
-  return {{"total_bytes", maybe(rss.total_bytes)}, {"parts", std::move(parts)}, {"notes", rss.notes}};
 }
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
@@ -270,6 +267,11 @@ Json report_json(const Report& report) {
   json["lifetimes"] = list_json(report.lifetimes, lifetime_json);
   json["arenas"] = list_json(report.arenas, arena_json);
   json["rss"] = rss_json(report.rss);
+  json["ledgers"] = list_json(report.ledgers, ledger_json);
+  json["ledgers_left_out"] = report.ledgers_left_out;
+  json["pins"] = pins_json(report.pins);
+  json["trim_prediction_bytes"] = maybe(trim_prediction(report.arenas));
+  json["not_resident_bytes"] = maybe(not_resident(report.arenas));
   json["timeline"] = list_json(report.timeline, [](const PointReport& point) -> Json {
     return {{"time_s", point.time_s},
             {"live_bytes", maybe(point.live_bytes)},
@@ -289,7 +291,10 @@ Json report_json(const Report& report) {
   json["findings"] = list_json(report.findings, finding_json);
   json["end"] = {{"at", moment_json(report.end_at)},
                  {"arenas", list_json(report.arenas_at_end, arena_json)},
-                 {"rss", rss_json(report.rss_at_end)}};
+                 {"rss", rss_json(report.rss_at_end)},
+                 {"pins", pins_json(report.pins_at_end)},
+                 {"trim_prediction_bytes", maybe(trim_prediction(report.arenas_at_end))},
+                 {"not_resident_bytes", maybe(not_resident(report.arenas_at_end))}};
   return json;
 }
 

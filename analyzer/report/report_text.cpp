@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t kRows = 8;    // per table, so that the whole is about a page
 constexpr std::size_t kBeside = 4;  // spaces between two tables beside each other
 constexpr std::size_t kTimeRows = 6;
+constexpr std::size_t kLedgerRows = 16;
 constexpr std::size_t kSites = 10;
 constexpr std::size_t kBranches = 5;  // of each node of a tree
 constexpr std::size_t kSitesOfAll = 5;
@@ -52,6 +53,10 @@ std::vector<std::string> report_text(const Report& report, const TextOptions& op
   lines.push_back(allocator_line(report));
   if (options.tree) {
     append(lines, tree_lines(report, screen, *options.tree, options.top.value_or(kBranches)));
+    return lines;
+  }
+  if (options.ledger) {
+    append(lines, full_ledger_lines(report, screen, options.top.value_or(kLedgerRows)));
     return lines;
   }
   switch (options.by) {

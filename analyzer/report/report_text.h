@@ -18,6 +18,7 @@ struct TextOptions {
   By by = By::everything;           // else: the head of the report and that one table, in full
   std::optional<std::size_t> top;   // rows per table; by default 8, with `by` all (sites: 10)
   std::optional<TreeOrder> tree{};  // instead: the call tree
+  bool ledger = false;              // instead: the ledger in full, and over time
 };
 
 // Lines without newlines.

@@ -29,6 +29,8 @@ Lines ledger_notes(const Report&);       // what stands below it, each a paragra
 bool shows_both_moments(const Report&);  // the end beside the moment
 inline constexpr const char* kNoRss =
     "RSS is not known: the trace holds no snapshot of the process (HEAPSPY_SNAPSHOT=off, or it ended too early).";
+// ledger_full_text.cpp
+Lines full_ledger_lines(const Report&, const Screen&, std::size_t top);
 
 // findings_text.cpp
 Lines findings_lines(const Report&, const Screen&);

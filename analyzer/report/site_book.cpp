@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "analyzer/report/site_frames.h"
 
@@ -111,7 +112,8 @@ FrameReport java_frame(std::string method) {
   FrameReport frame;
   const std::size_t line = method.rfind("):");  // shop.Cart.add(int):12
   if (line != std::string::npos) {
-    frame.line = static_cast<unsigned>(std::stoul("0" + method.substr(line + 2)));
+    unsigned number = 0;  // whatever a damaged trace has there
+    if (std::from_chars(method.data() + line + 2, method.data() + method.size(), number).ec == std::errc()) frame.line = number;
     method.resize(line + 1);
   }
   frame.function = method;

@@ -46,6 +46,7 @@ std::vector<SiteId> sites_of_facts(const Figures& figures, std::initializer_list
     if (!moment) continue;
     add_largest(sites, moment->heap.sites, [](const SiteHold& hold) { return static_cast<double>(hold.pinned_bytes); });
     add_largest(sites, moment->heap.sites, growth);
+    for (const Moment::FreedSite& each : moment->freed_sites) sites.push_back(each.site);
     for (const model::ArenaFigures& arena : moment->heap.arenas)
       if (arena.plug && arena.plug->block.site != SiteId::none) sites.push_back(arena.plug->block.site);
   }
@@ -93,6 +94,9 @@ void add_sites(findings::Facts& facts, const Report& report, const Figures& figu
       for (std::size_t i = 1; i < site.survivors.size(); i++) facts.suppressed_growth_bytes += site.survivors[i];
   for (auto& [id, site] : sites)
     if (!site.where.empty()) facts.sites.push_back(std::move(site));
+  if (!facts.pinners.empty())
+    for (const model::Moment::FreedSite& from : moment.freed_sites)
+      facts.freed_sites.push_back({book.where(from.site), from.blocks, from.live_bytes, from.returned_bytes});
   if (facts.arenas.size() != moment.heap.arenas.size()) return;
   for (std::size_t i = 0; i < facts.arenas.size(); i++)
     if (facts.arenas[i].plug) facts.arenas[i].plug->site = book.where(moment.heap.arenas[i].plug->block.site);

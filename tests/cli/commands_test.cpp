@@ -16,7 +16,6 @@ namespace {
 using nlohmann::json;
 using testing::EndsWith;
 using testing::HasSubstr;
-using testing::Not;
 using testing::StartsWith;
 
 void expect_error(const std::vector<std::string>& arguments, int status, const std::string& line) {
@@ -31,13 +30,12 @@ TEST(Program, HasAnExampleInTheHelpOfEachCommand) {
   EXPECT_EQ(help.status, 0);
   EXPECT_EQ(help.err, "");
   for (const char* command : {"record", "report", "diff", "compare", "replay", "trim", "snapshot", "mark", "maps", "pack",
-                              "doctor", "export", "inspect"}) {
+                              "doctor", "export", "inspect", "top"}) {
     EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command + " "));
     const Ran own = heapspy({command, "--help"});
     EXPECT_EQ(own.status, 0) << command;
     EXPECT_THAT(own.out, HasSubstr(std::string("Example:\n  heapspy ") + command + " "));
   }
-  EXPECT_THAT(help.out, Not(HasSubstr("\n  top "))) << "not there yet";
 }
 
 TEST(Program, TellsItsVersion) {
@@ -49,10 +47,10 @@ TEST(Program, TellsItsVersion) {
 TEST(Program, AnswersWrongUsageWithOneLineAndStatus2) {
   expect_error({}, 2,
                "say what to do: one of record, report, diff, compare, replay, trim, snapshot, mark, maps, pack, doctor, "
-               "export, inspect; heapspy --help explains");
+               "export, inspect, top; heapspy --help explains");
   expect_error({"repport"}, 2,
                "there is no command \"repport\"; there are record, report, diff, compare, replay, trim, snapshot, mark, maps, "
-               "pack, doctor, export, inspect");
+               "pack, doctor, export, inspect, top");
   expect_error({"maps"}, 2, "PID is required; heapspy maps --help explains");
   expect_error({"maps", "12x"}, 2, "PID: \"12x\" is not a process id; ps -e lists them; heapspy maps --help explains");
   expect_error({"maps", "0"}, 2, "PID: \"0\" is not a process id; ps -e lists them; heapspy maps --help explains");
@@ -90,7 +88,8 @@ TEST(Program, AnswersAFullDiskWithOneLine) {
   if (::access("/dev/full", W_OK) != 0) GTEST_SKIP();
   const Ran ran = heapspy({"record", "--", "sh", "-c", bin_folder() + "/heapspy --help >/dev/full"});
   EXPECT_EQ(ran.status, 3);
-  EXPECT_THAT(ran.err, HasSubstr("heapspy: the output could not be written: No space left on device\n"));
+  EXPECT_THAT(ran.err, HasSubstr("heapspy: the output could not be written: No space left on device; check where it goes, or "
+                                 "name another file with > FILE\n"));
 }
 
 TEST(Maps, GivesEveryKeyOfItsSchema) {

@@ -69,6 +69,21 @@ TEST_F(ReportOfSeveral, AnswersWhatOnlyOneProcessHasWithOneLineAndStatus2) {
   }
 }
 
+TEST_F(ReportOfSeveral, SaysInOneLineThatTheOutputCouldNotBeWritten) {
+  for (const char* flag : {"", " --json"}) {
+    const std::string errors = folder_ + "/errors";
+    const std::string line = bin_folder() + "/heapspy report " + folder_ + "/1.hspy" + flag + " >/dev/full 2>" + errors;
+    const int status = std::system(line.c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 3);
+    std::ifstream file(errors);
+    const std::string said{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_EQ(
+        said,
+        "heapspy: the output could not be written: No space left on device; check where it goes, or name another file with > "
+        "FILE\n");
+  }
+}
+
 TEST_F(ReportOfSeveral, IsUnreadableWhereNoneIs) {
   test::TemporaryFile one("one"), two("two");
   const Ran ran = heapspy({"report", one.path(), two.path()});

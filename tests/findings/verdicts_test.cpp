@@ -160,7 +160,7 @@ TEST(Verdicts, ManyLittleUsedArenasAreAGrowthThatIsPartOfWhatIsRetained) {
   ASSERT_THAT(kinds(found), ElementsAre("retained", "arena_growth"));
   EXPECT_EQ(found[0].bytes, 235 * kMiB);
   EXPECT_EQ(found[1].bytes, 225 * kMiB);
-  EXPECT_THAT(found[1].part_of, ElementsAre("plug", "retained", "pinned", "secondary_tops"));
+  EXPECT_THAT(found[1].part_of, ElementsAre("retained"));
   EXPECT_THAT(found[1].text, HasSubstr("225.0 MiB lie in 15 secondary arenas (limit 16)"));
   EXPECT_THAT(found[1].text, HasSubstr("Filled by threads named pool-#-thread-#."));
 }
@@ -260,6 +260,27 @@ TEST(Verdicts, GrowthThatIsGivenBackIsNotALeak) {
   EXPECT_THAT(judge(curve([](int i) { return i == 100 ? kMiB : static_cast<std::uint64_t>(i) * kMiB; })), IsEmpty());
 }
 
+TEST(Verdicts, ALeakAmongMemoryThatComesAndGoesIsToldByItsSite) {
+  Facts facts = curve(
+      [](int i) { return (static_cast<std::uint64_t>(i) % 10 + 1) * 10 * kMiB + static_cast<std::uint64_t>(i) * kMiB / 4; });
+  facts.sites = {{"note (shop.cpp:9)",
+                  9'000,
+                  0,
+                  0,
+                  24 * kMiB,
+                  9'000,
+                  {3 * kMiB, 3 * kMiB, 3 * kMiB, 3 * kMiB, 3 * kMiB, 3 * kMiB, 3 * kMiB, 3 * kMiB}},
+                 {"work (shop.cpp:5)", 900'000, 0, 0, 90 * kMiB, 9'000, {0, 0, 0, 0, 0, 0, 0, 90 * kMiB}}};
+  const auto found = judge(facts);
+  ASSERT_THAT(kinds(found), ElementsAre("leak"));
+  EXPECT_EQ(found[0].bytes, 21 * kMiB);
+  EXPECT_THAT(found[0].text, HasSubstr("blocks of all parts of the run are left over at its end: 21.0 MiB since 1.2 s"));
+  EXPECT_THAT(found[0].text, HasSubstr("note (shop.cpp:9)"));
+  EXPECT_THAT(found[0].text, testing::Not(HasSubstr("work")));
+  facts.sites[0].survivors = {12 * kMiB, 9 * kMiB, 3 * kMiB, 0, 0, 0, 0, 0};  // a cache that fills once
+  EXPECT_THAT(judge(facts), IsEmpty());
+}
+
 TEST(Verdicts, AProgramThatKeepsAllItAllocatesIsLoadingAndNotLeaking) {
   Facts facts = curve([](int i) { return static_cast<std::uint64_t>(i) * kMiB; });
   facts.bytes_allocated = 110 * kMiB;
@@ -302,6 +323,101 @@ TEST(Verdicts, ASmallProcessOfLibrariesOnlyIsNoFinding) {
   facts.parts = {{"malloc: live", PartKind::malloc, 100'000}, {"libraries and files", PartKind::other, 2 * kMiB}};
   facts.arenas = {main_heap(100'000, 50, 0, 9000)};
   EXPECT_THAT(judge(facts), IsEmpty());
+}
+
+TEST(Verdicts, StacksOfThreadsArePartOfWhatIsNotMallocs) {
+  Facts facts = process(200 * kMiB);
+  facts.parts = {{"malloc: live", PartKind::malloc, 20 * kMiB}, {"thread stacks", PartKind::other, 160 * kMiB}};
+  facts.groups = {{"malloc", 1, 20 * kMiB, 0, 0}, {"thread stacks", 640, 160 * kMiB, 0, 0}};
+  auto found = judge(facts);
+  ASSERT_THAT(kinds(found), ElementsAre("not_malloc", "thread_stacks"));
+  EXPECT_THAT(found[1].part_of, ElementsAre("not_malloc"));
+  EXPECT_THAT(found[1].text, HasSubstr("640 thread stacks hold 160.0 MiB, 256.0 KiB each on average"));
+  facts.groups[1].huge_bytes = 120 * kMiB;
+  EXPECT_THAT(thread_stacks(facts)->text, HasSubstr("Of it, 120.0 MiB are huge pages"));
+  facts.groups[1].bytes = 30 * kMiB;  // what threads cost anywhere
+  EXPECT_EQ(thread_stacks(facts), std::nullopt);
+}
+
+TEST(Verdicts, HugePagesAreADiseaseOnlyWhereTheyAreMostlyFree) {
+  Facts facts = process(220 * kMiB);
+  facts.arenas = {main_heap(20 * kMiB, 60'000, 180 * kMiB, 0)};
+  facts.groups = {{"malloc", 1, 200 * kMiB, 0, 190 * kMiB}};
+  EXPECT_EQ(huge_pages(facts)->bytes, 170 * kMiB);  // the live 20 may all lie in huge pages
+  EXPECT_THAT(judge(facts)[1].part_of, ElementsAre("retained"));
+  facts.groups[0].huge_bytes = 0;
+  EXPECT_EQ(huge_pages(facts), std::nullopt);
+  facts.groups[0].huge_bytes = 190 * kMiB;
+  facts.arenas = {main_heap(150 * kMiB, 60'000, 50 * kMiB, 0)};
+  EXPECT_EQ(huge_pages(facts), std::nullopt);
+}
+
+TEST(Verdicts, TheRecorderItselfIsToldWhereItIsATenth) {
+  Facts facts = process(60 * kMiB);
+  facts.parts = {{"malloc: live", PartKind::malloc, 50 * kMiB}, {"heapspy itself", PartKind::recorder, 10 * kMiB}};
+  ASSERT_THAT(kinds(judge(facts)), ElementsAre("recorder"));
+  EXPECT_EQ(judge(facts)[0].severity, Severity::low);
+  facts.parts[1].bytes = 5 * kMiB;
+  EXPECT_THAT(judge(facts), IsEmpty());
+}
+
+TEST(Verdicts, TheDynamicThresholdIsAPartOfWhatIsRetainedWithTheSettingThatEndsIt) {
+  Facts facts = fragmentation();
+  facts.arenas[0].live_blocks = 41;
+  facts.arenas[0].trimmable_large_bytes = 400 * kMiB;
+  EXPECT_EQ(dynamic_threshold(facts), std::nullopt);  // nothing has raised it
+  facts.threshold = {160'000, 163'840, 327'680, 2000, 0.5};
+  const auto found = judge(facts);
+  ASSERT_THAT(kinds(found), ElementsAre("retained", "dynamic_threshold"));
+  EXPECT_EQ(found[1].bytes, 400 * kMiB);
+  EXPECT_THAT(found[1].part_of, ElementsAre("retained"));
+  EXPECT_THAT(found[1].text, HasSubstr("the free of one of 156.2 KiB at 500.0 ms raised that threshold to 160.0 KiB"));
+  EXPECT_EQ(found[1].fix_saves_bytes, 400 * kMiB);
+  EXPECT_THAT(*found[1].fix, HasSubstr("MALLOC_TRIM_THRESHOLD_=131072, set before start"));
+  EXPECT_THAT(*found[1].cost, HasSubstr("2 000 blocks become mappings of their own"));
+  facts.trim_threshold_setting = "MALLOC_MMAP_THRESHOLD_=131072";
+  EXPECT_EQ(dynamic_threshold(facts), std::nullopt);
+}
+
+TEST(Verdicts, ArenaMaxIsAFixWhereItsSavingIsPredictedAndThreadsDoNotCompete) {
+  Facts facts = arena_growth_facts();  // 236.6 MiB resident, of them 225 free in secondary arenas
+  facts.arena_needs = {{1, 10 * kMiB}, {2, 20 * kMiB}, {4, 40 * kMiB}};
+  Finding growth = *arena_growth(facts);
+  EXPECT_EQ(*growth.fix, "MALLOC_ARENA_MAX=2, set before start");
+  EXPECT_THAT(*growth.fix_saves_bytes, testing::AllOf(testing::Gt(215 * kMiB), testing::Lt(218 * kMiB)));
+  EXPECT_THAT(*growth.cost, HasSubstr("lock waits, few here"));
+  facts.secondary_arenas = 15;
+  facts.concurrency = {900'000, 2e6, 5.5};
+  growth = *arena_growth(facts);
+  EXPECT_EQ(growth.fix, std::nullopt);
+  EXPECT_THAT(growth.text, HasSubstr("5.5 threads take arenas' locks at once"));
+  EXPECT_THAT(*growth.to_try, testing::Not(HasSubstr("arena_max")));
+}
+
+TEST(Verdicts, ThreadsThatCompeteAreAWarningAndNoSaving) {
+  Facts facts = process(10 * kMiB);
+  facts.secondary_arenas = 15;
+  facts.concurrency = {900'000, 2e6, 5.5};
+  const auto found = judge(facts);
+  ASSERT_THAT(kinds(found), ElementsAre("contention"));
+  EXPECT_EQ(found[0].bytes, 0u);
+  EXPECT_EQ(found[0].fix, std::nullopt);
+  EXPECT_THAT(found[0].text, HasSubstr("Fewer arenas are not advised here."));
+  facts.arena_max_setting = "MALLOC_ARENA_MAX=2";
+  EXPECT_THAT(contention(facts)->text, HasSubstr("With MALLOC_ARENA_MAX=2 they wait for each other."));
+  facts.concurrency.threads_at_once = 1.2;
+  EXPECT_EQ(contention(facts), std::nullopt);
+}
+
+TEST(Verdicts, PinsAreMendedAtTheFewSitesThatHoldNearlyAll) {
+  Facts facts = process(300 * kMiB);
+  facts.arenas = {main_heap(3 * kMiB, 60'000, 0, 150 * kMiB)};
+  facts.freed_sites = {{"open (a.cpp:1)", 1000, 2 * kMiB, 20 * kMiB},
+                       {"note (a.cpp:2)", 1000, 1 * kMiB, 140 * kMiB},
+                       {"rest (a.cpp:3)", 10, 1000, 141 * kMiB}};
+  const Finding found = *pinned(facts);
+  EXPECT_THAT(*found.fix, HasSubstr("of these 2 sites"));
+  EXPECT_EQ(found.fix_saves_bytes, (140 - 3) * kMiB);
 }
 
 TEST(Verdicts, ThousandsOfExecutableMappingsAreToldWithTheirPageTables) {

@@ -212,6 +212,8 @@ TEST_F(LiveHeap, WhatATrimReturnsWithoutSomeBlocksIsWhatItReturnsWhenTheyAreFree
           freed[i] = std::memset(std::malloc(5000), 1, 5000);
           kept[i] = std::memset(std::malloc(1500), 1, 1500);
         }
+        static void* last = std::malloc(5000);  // what is freed must not become the top, which free() returns by itself
+        std::memset(last, 1, 5000);
         for (void* each : freed) std::free(each);
       },
       [&] {

@@ -86,7 +86,7 @@ TEST(RssLedger, PutsEveryMappingIntoItsPart) {
   EXPECT_EQ(ledger.bytes(PartKind::shared_memory), 7 * kPage);
   EXPECT_EQ(ledger.bytes(PartKind::heapspy), (11 + 13 + 4) * kPage);
   EXPECT_EQ(ledger.bytes(PartKind::other), 13 * kPage);
-  EXPECT_EQ(ledger.parts.size(), ledger::kParts - 3);  // no JVM, and malloc in its parts
+  EXPECT_EQ(ledger.parts.size(), ledger::kParts - 4);  // no JVM, and malloc in its parts
   EXPECT_TRUE(ledger.notes.empty());
 }
 
@@ -143,7 +143,7 @@ TEST(RssLedger, PagesThatNobodyCountedAreOther) {
   EXPECT_EQ(ledger::rss_ledger(moment).bytes(PartKind::other), 6 * kPage);
 }
 
-TEST(RssLedger, UnsplitHeapsOfAForkedChildAreOtherWithANote) {
+TEST(RssLedger, HeapsOfAForkedChildAreMallocsAndNotToldApart) {
   Moment moment;
   moment.heap.process.in_use_bytes = 1;
   moment.heap.process.resident_bytes = 1;
@@ -151,9 +151,87 @@ TEST(RssLedger, UnsplitHeapsOfAForkedChildAreOtherWithANote) {
   moment.heap.shares = {{0, {kPage, 0, 0, 0, 0}, 9 * kPage}};
   const RssLedger ledger = ledger::rss_ledger(moment);
   EXPECT_EQ(ledger.bytes(PartKind::malloc_live), kPage);
-  EXPECT_EQ(ledger.bytes(PartKind::other), 9 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::malloc_undivided), 9 * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::other), 0u);
   ASSERT_EQ(ledger.notes.size(), 1u);
   EXPECT_NE(ledger.notes[0].find("before fork"), std::string::npos);
+}
+
+// name → bytes of a part's pieces, in order.
+std::vector<std::pair<std::string, std::uint64_t>> pieces(const RssLedger& ledger, PartKind kind) {
+  std::vector<std::pair<std::string, std::uint64_t>> result;
+  for (const ledger::Part& part : ledger.parts)
+    if (part.kind == kind)
+      for (const ledger::Detail& each : part.details) result.emplace_back(each.name, each.bytes);
+  return result;
+}
+using Pieces = std::vector<std::pair<std::string, std::uint64_t>>;
+
+TEST(RssLedger, NamesTheLargestLibrariesAndSumsTheRest) {
+  Moment moment;
+  for (std::uint64_t i = 0; i < ledger::kDetails + 5; i++)
+    add(moment, file(0x7f0000000000 + (i << 24), 0x7f0000100000 + (i << 24), (50 - i) * kPage,
+                     "/usr/lib/lib" + std::to_string(i) + ".so", 100 + i));
+  const RssLedger ledger = ledger::rss_ledger(moment);
+  const Pieces files = pieces(ledger, PartKind::files);
+  ASSERT_EQ(files.size(), ledger::kDetails + 1);
+  EXPECT_EQ(files[0], Pieces::value_type("lib0.so", 50 * kPage));
+  EXPECT_EQ(files.back(), Pieces::value_type("and 5 more", (38 + 37 + 36 + 35 + 34) * kPage));
+  EXPECT_TRUE(pieces(ledger::rss_ledger(moment, {}, false), PartKind::files).empty());
+}
+
+TEST(RssLedger, TellsThreadCachesFromTopsAndHeapsFromMappingsOfTheirOwn) {
+  Moment moment;
+  add(moment, mapping(0x555500000000, 0x555500100000, 100 * kPage, "[heap]"));
+  model::ResidentParts parts{30 * kPage, 5 * kPage, 20 * kPage, 15 * kPage, 30 * kPage};
+  parts.cached_tops = 11 * kPage;
+  parts.cached_thread_caches = 12 * kPage;
+  parts.mapped_live = 13 * kPage;
+  parts.mapped_overhead = 5 * kPage;
+  moment.heap.shares = {share(0, parts)};
+  const RssLedger ledger = ledger::rss_ledger(moment);
+  EXPECT_EQ(pieces(ledger, PartKind::malloc_cached), (Pieces{{"thread caches", 12 * kPage},
+                                                             {"tops of secondary arenas", 11 * kPage},
+                                                             {"headers and ends of heaps", 7 * kPage}}));
+  EXPECT_EQ(pieces(ledger, PartKind::malloc_live),
+            (Pieces{{"in heaps", 17 * kPage}, {"in mappings of their own", 13 * kPage}}));
+  EXPECT_TRUE(pieces(ledger, PartKind::malloc_overhead).empty());  // one piece says no more than the part
+}
+
+TEST(RssLedger, CountsSwapAndHugePagesByWhatAMappingIsFor) {
+  Moment moment;
+  trace::Mapping heap = mapping(0x555500000000, 0x555500800000, 700 * kPage, "[heap]");
+  heap.swap_bytes = 9 * kPage;
+  heap.anon_huge_bytes = 512 * kPage;
+  add(moment, heap);
+  trace::Mapping swapped = mapping(0x7f0050000000, 0x7f0050100000, 0);
+  swapped.swap_bytes = 4 * kPage;
+  add(moment, swapped);
+  moment.heap.shares = {share(0, {400 * kPage, 0, 0, 0, 0})};
+  const RssLedger ledger = ledger::rss_ledger(moment);
+  ASSERT_EQ(ledger.groups.size(), 2u);
+  EXPECT_EQ(ledger.groups[0].name, "malloc");
+  EXPECT_EQ(ledger.groups[0].bytes, 700 * kPage);
+  EXPECT_EQ(ledger.groups[0].huge_bytes, 512 * kPage);
+  EXPECT_EQ(ledger.groups[1].name, "other");
+  EXPECT_EQ(ledger.groups[1].bytes, 0u);
+  EXPECT_EQ(ledger.swap_bytes, 13 * kPage);
+  EXPECT_EQ(ledger.huge_bytes, 512 * kPage);
+}
+
+// Threads that never allocated are in no trace: their stacks are told by their shape.
+TEST(RssLedger, StacksOfThreadsThatNeverAllocatedAreStacks) {
+  Moment moment;
+  for (std::uint64_t i = 0; i < 3; i++) {
+    trace::Mapping guard = mapping(0x7f0010000000 + i * 0x801000, 0x7f0010001000 + i * 0x801000, 0);
+    guard.read = guard.write = false;
+    add(moment, guard);
+    add(moment, mapping(0x7f0010001000 + i * 0x801000, 0x7f0010801000 + i * 0x801000, 64 * kPage));
+  }
+  EXPECT_EQ(ledger::rss_ledger(moment).bytes(PartKind::thread_stacks), 3 * 64 * kPage);
+  moment.mappings.resize(4);  // two of a size may be anything
+  moment.rss_bytes = 2 * 64 * kPage;
+  EXPECT_EQ(ledger::rss_ledger(moment).bytes(PartKind::thread_stacks), 0u);
 }
 
 // The layout of a JVM of version 17 with -Xmx192m: heap below 4 GiB; metaspace, archive and class space in one row, then
@@ -197,6 +275,9 @@ TEST_F(Jvm, HasItsHeapMetaspaceAndCodeInPartsOfTheirOwn) {
   const RssLedger ledger = ledger::rss_ledger(moment);
   EXPECT_EQ(ledger.bytes(PartKind::java_heap), 1000 * kPage);
   EXPECT_EQ(ledger.bytes(PartKind::java_code), (100 + 200 + 300 + 40 + 50) * kPage);
+  EXPECT_EQ(pieces(ledger, PartKind::java_code), (Pieces{{"metaspace and class space", (100 + 200 + 40) * kPage},
+                                                         {"class archive", 300 * kPage},
+                                                         {"code cache", 50 * kPage}}));
   EXPECT_EQ(ledger.bytes(PartKind::files), 60 * kPage);
   EXPECT_EQ(ledger.bytes(PartKind::other), 9 * kPage);  // the arena, of which no share was given
   expect_sum(ledger);
@@ -283,7 +364,12 @@ TEST(RssLedger, SumsExactlyWhateverTheInput) {
     const RssLedger ledger = ledger::rss_ledger(moment);
     EXPECT_EQ(ledger.total_bytes, *moment.rss_bytes);
     expect_sum(ledger);
-    for (const ledger::Part& part : ledger.parts) ASSERT_LE(part.bytes, ledger.total_bytes);
+    for (const ledger::Part& part : ledger.parts) {
+      ASSERT_LE(part.bytes, ledger.total_bytes);
+      std::uint64_t sum = 0;
+      for (const ledger::Detail& each : part.details) sum += each.bytes;
+      ASSERT_EQ(part.details.empty() ? part.bytes : sum, part.bytes);
+    }
   }
 }
 

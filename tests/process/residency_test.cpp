@@ -65,7 +65,7 @@ TEST(Snapshots, APeakIsSeenWithin5PerCent) {
 TEST(Snapshots, LieWhereTheAlignmentOfFullChunksLeavesRoom) {
   Recording run({.command = {victim("grows_by_events")}, .environment = {{"HEAPSPY_STACKS", "none"}}});
   EXPECT_EQ(run.finish().exit_status, 0);
-  EXPECT_GE(trace::Reader(run.trace()).snapshots(), 10u);
+  EXPECT_GE(trace::Reader(run.trace()).snapshots(), 20u);
   std::uint64_t end = sizeof(format::FileHeader), unused = 0;
   const trace::TraceFile file(run.trace());
   for (const trace::FoundChunk& chunk : trace::scan_chunks(file, end, ~0ull).chunks) {

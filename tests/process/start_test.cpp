@@ -150,9 +150,23 @@ TEST(Linking, ExportsTheInterposedNamesOnly) {
   const std::set<std::string> allocation = {
       "malloc",         "free",   "calloc",  "realloc", "reallocarray",       "memalign",   "aligned_alloc",
       "posix_memalign", "valloc", "pvalloc", "cfree",   "malloc_usable_size", "free_sized", "free_aligned_sized"};
-  const std::set<std::string> process = {"execve", "execv", "execvp",  "execvpe", "fexecve", "execl",      "execlp",
-                                         "execle", "prctl", "syscall", "_exit",   "_Exit",   "quick_exit", "pthread_setname_np",
-                                         "dlclose"};
+  const std::set<std::string> process = {"execve",
+                                         "execv",
+                                         "execvp",
+                                         "execvpe",
+                                         "fexecve",
+                                         "execl",
+                                         "execlp",
+                                         "execle",
+                                         "prctl",
+                                         "syscall",
+                                         "_exit",
+                                         "_Exit",
+                                         "quick_exit",
+                                         "pthread_setname_np",
+                                         "dlclose",
+                                         "JVM_FindLoadedClass",
+                                         "JVM_SetNativeThreadName"};
   std::set<std::string> expected = allocation;
   expected.insert(process.begin(), process.end());
   expected.insert({"heapspy_mark", "heapspy_snapshot", "heapspy_start", "heapspy_stop"});  // heapspy/control.h

@@ -153,6 +153,7 @@ TEST_F(Borrowed, AThreadThatComputesHasNoSafeMomentAndGoesOn) {
                     [] {
                       for (;;) seen->rounds++;
                     });
+  while (seen->rounds == 0) std::this_thread::yield();  // it makes no more system calls
   EXPECT_THAT(refusal(child, function, 100), HasSubstr("came to a system call at which it is safe"));
   const std::uint64_t rounds = seen->rounds;
   while (seen->rounds == rounds) std::this_thread::yield();
