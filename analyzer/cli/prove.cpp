@@ -104,7 +104,7 @@ Proof prove(const std::string& path, const std::vector<findings::Finding>& all) 
 std::vector<std::string> proof_text(const Proof& proof) {
   std::vector<std::string> lines = {""};
   if (proof.suggestions.empty()) {
-    lines.push_back("Proved by replay: nothing, for no finding suggests a setting.");
+    lines.emplace_back("Proved by replay: nothing, for no finding suggests a setting.");
     return lines;
   }
   const trial::ReplayedSetting& base = proof.replay.settings[0];

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -155,7 +156,7 @@ class Top {
       table.add({"  " + report::printable(rows[i].thread->name), std::to_string(rows[i].thread->tid),
                  fmt::format("{:.0f} %", rows[i].cpu),
                  !progress_      ? ""
-                 : rows[i].words ? count_text(static_cast<std::uint64_t>(*rows[i].words + 0.5))
+                 : rows[i].words ? count_text(static_cast<std::uint64_t>(std::llround(*rows[i].words)))
                                  : "?",
                  std::string(1, rows[i].thread->state)});
     std::vector<std::string> lines = {""};

@@ -182,7 +182,7 @@ class Builder {
                    ? "its trace, mapped"
                    : "its library";
       case PartKind::files: return file_name(m.name.empty() && i > 0 ? mappings_[i - 1].name : m.name);
-      case PartKind::shared_memory: return m.name.empty() ? "without a name" : m.name;
+      case PartKind::shared_memory: return m.name.empty() ? std::string_view("without a name") : m.name;
       default: break;
     }
     if (!m.name.empty()) return m.name;

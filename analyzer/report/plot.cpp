@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "analyzer/findings/quantity.h"
@@ -43,7 +44,7 @@ std::vector<std::string> plot(const std::vector<PlotCurve>& curves, std::size_t 
     for (std::size_t i = 0; i < columns; i++) {
       if (!heights[i]) continue;
       const auto step = static_cast<std::size_t>(
-          static_cast<double>(*heights[i]) / static_cast<double>(most) * static_cast<double>(height - 1) + 0.5);
+          std::llround(static_cast<double>(*heights[i]) / static_cast<double>(most) * static_cast<double>(height - 1)));
       char& place = rows[height - 1 - step][i];
       if (place == ' ') place = curve.mark;
     }

@@ -11,11 +11,13 @@ namespace heapspy::report {
 class SharedText {
  public:
   SharedText() : text_(of("")) {}
+  // Implicit, so that it stands where a std::string would. NOLINTBEGIN(google-explicit-constructor)
   SharedText(std::string_view text) : text_(of(text)) {}
   SharedText(const std::string& text) : text_(of(text)) {}
   SharedText(const char* text) : text_(of(text)) {}
 
   operator const std::string&() const { return *text_; }
+  // NOLINTEND(google-explicit-constructor)
   const std::string& str() const { return *text_; }
   bool empty() const { return text_->empty(); }
   bool operator==(const SharedText&) const = default;  // the same text is the same place

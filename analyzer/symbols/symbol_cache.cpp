@@ -145,7 +145,7 @@ bool write_whole(const std::string& path, const std::string& data) {
     if (wrote <= 0) break;
     done += static_cast<std::size_t>(wrote);
   }
-  return (::close(fd) == 0) & (done == data.size());
+  return ::close(fd) == 0 && done == data.size();
 }
 
 }  // namespace

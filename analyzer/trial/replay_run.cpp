@@ -118,7 +118,7 @@ ReplayOutcome run_replay(const ReplayRun& plan) {
   std::vector<std::string> command = {plan.replayer, plan.operations};
   if (plan.trim_us) command.push_back(fmt::format("trim_us={}", plan.trim_us));
   if (plan.pace != 1) command.push_back(fmt::format("pace={}", plan.pace));
-  if (plan.in_windows) command.push_back("order=window");
+  if (plan.in_windows) command.emplace_back("order=window");
   const Output output = run(command, plan.environment, plan.in_windows);
   ReplayOutcome outcome = parse(output.text);
   outcome.result.lock_wait_s = output.lock_wait_s;
