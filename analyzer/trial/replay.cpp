@@ -91,7 +91,8 @@ std::vector<std::string> notes_on(const trace::Reader& reader, const ReplayPlan&
     notes.push_back(fmt::format("the trace lost {} events: what they held is not played", reader.lost_events()));
   if (!reader.damage().empty())
     notes.push_back(fmt::format("the trace is damaged in {} places: what they held is not played", reader.damage().size()));
-  if (reader.header().stop) notes.emplace_back("recording stopped before the program ended: the end here is the end of the trace");
+  if (reader.header().stop)
+    notes.emplace_back("recording stopped before the program ended: the end here is the end of the trace");
   if (reader.process().running) notes.emplace_back("the program was still running: the end here is the end of the trace");
   return notes;
 }
