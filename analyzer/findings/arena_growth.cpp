@@ -81,7 +81,7 @@ std::optional<Finding> arena_growth(const Facts& facts) {
   finding.title = "Arena growth";
   finding.severity = severity_of(facts, free);
   finding.bytes = free;
-  finding.part_of = {"plug", "retained", "pinned", "secondary_tops"};
+  finding.part_of = {"plug", "retained", "pinned", "secondary_tops", "thread_caches"};
   finding.text =
       fmt::format("Of the free bytes, {} lie in {} secondary arenas{}: {} live of {} resident ({}).", bytes_text(free),
                   count_text(arenas), facts.arena_limit ? fmt::format(" (limit {})", *facts.arena_limit) : "", bytes_text(live),

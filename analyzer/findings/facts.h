@@ -29,8 +29,9 @@ struct ArenaFacts {
   std::uint64_t live_bytes = 0;
   std::uint64_t live_blocks = 0;
   std::optional<std::uint64_t> resident_bytes, trimmable_bytes, pinned_bytes, cached_bytes;
-  std::optional<std::uint64_t> top_bytes;  // size of its free top, resident or not
-  std::vector<std::string> threads;        // names of those that allocated in it
+  std::optional<std::uint64_t> secondary_top_bytes;  // of cached_bytes: a secondary arena's free top
+  std::optional<std::uint64_t> thread_cache_bytes;   // of cached_bytes: pages where only thread caches hold blocks
+  std::vector<std::string> threads;                  // names of those that allocated in it
   std::optional<PlugFacts> plug;
   std::uint64_t trimmable_large_bytes =
       0;  // of trimmable_bytes: where large blocks were that a fixed threshold would have mapped

@@ -28,7 +28,7 @@ std::optional<Finding> huge_pages(const Facts& facts) {
   finding.title = "Huge pages, little used";
   finding.severity = severity_of(facts, bytes);
   finding.bytes = bytes;
-  finding.part_of = {"plug", "retained", "pinned", "secondary_tops"};
+  finding.part_of = {"plug", "retained", "pinned", "secondary_tops", "thread_caches"};
   finding.text = fmt::format(
       "{} of malloc's {} are transparent huge pages, and at least {} of those are free: where one byte is touched, 2 MiB "
       "become "

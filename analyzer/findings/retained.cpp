@@ -12,13 +12,19 @@ namespace {
 // Live bytes below this share of their peak: whatever is kept, the program does not hold it.
 constexpr double kFallen = 0.5;
 
-// What the heaps hold beyond the most that was ever live: all that earlier trims could have kept RSS lower by. A moment just
-// after the program began to free shows whole free pages that leave by themselves when it has freed the rest.
-std::uint64_t beyond_peak_live(const Facts& facts) {
-  std::uint64_t resident = 0;
-  for (const ArenaFacts& arena : facts.arenas)
-    if (arena.glibc_heap) resident += arena.resident_bytes.value_or(0);
-  return resident - std::min(resident, facts.peak_live_bytes);
+// What the heaps hold, but for what no trim returns, beyond what all blocks that were ever live at once took: all that earlier
+// trims could have kept RSS lower by. A moment just after the program began to free shows whole free pages that leave by
+// themselves when it has freed the rest.
+std::uint64_t beyond_peak(const Facts& facts) {
+  std::uint64_t held = 0, taken = facts.peak_live_bytes;
+  for (const ArenaFacts& arena : facts.arenas) {
+    if (!arena.glibc_heap) continue;
+    const std::uint64_t resident = arena.resident_bytes.value_or(0);
+    held += resident - std::min(resident, arena.pinned_bytes.value_or(0) + arena.cached_bytes.value_or(0));
+  }
+  for (const ArenaNeedFacts& need : facts.arena_needs)
+    if (need.arenas == 1) taken = std::max(taken, need.bytes);  // their headers and rounding too
+  return held - std::min(held, taken);
 }
 
 // It grew to its end, and freed as it ended (as interpreters do): whether it leaks cannot be told from what is left.
@@ -43,7 +49,7 @@ std::optional<Finding> retained(const Facts& facts) {
     if (!largest || *arena.trimmable_bytes > *largest->trimmable_bytes) largest = &arena;
   }
   if (!largest || !worth(facts, bytes)) return std::nullopt;
-  if (facts.at_peak && !worth(facts, beyond_peak_live(facts))) return std::nullopt;
+  if (facts.at_peak && !worth(facts, beyond_peak(facts))) return std::nullopt;
 
   Finding finding;
   finding.kind = "retained";

@@ -21,6 +21,8 @@ std::optional<Finding> arena_growth(const Facts&);
 std::optional<Finding> pinned(const Facts&);
 // The free tops of secondary arenas, which no trim returns.
 std::optional<Finding> secondary_tops(const Facts&);
+// Pages without a live block that thread caches keep.
+std::optional<Finding> thread_caches(const Facts&);
 // Live bytes grow steadily to the end of the run.
 std::optional<Finding> leak(const Facts&);
 // A buffer grows by small steps through realloc, and is carried over again and again.
@@ -39,7 +41,7 @@ std::optional<Finding> contention(const Facts&);
 std::optional<Finding> many_mappings(const Facts&);
 
 inline constexpr std::optional<Finding> (*kVerdicts[])(const Facts&) = {
-    plug,           retained,   dynamic_threshold, arena_growth, pinned,   secondary_tops, leak,
+    plug,           retained,   dynamic_threshold, arena_growth, pinned,   secondary_tops, thread_caches, leak,
     realloc_growth, not_malloc, thread_stacks,     huge_pages,   recorder, many_mappings,  contention,
 };
 

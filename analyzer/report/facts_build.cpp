@@ -30,16 +30,6 @@ findings::PartKind part_kind(ledger::PartKind kind) {
   }
 }
 
-// How large the free top of a secondary arena is: from its malloc_state.top to the end of the heap that top lies in.
-std::optional<std::uint64_t> top_bytes(const Moment& moment, std::uint64_t arena) {
-  std::uint64_t top = 0;
-  for (const format::HeapRecord& heap : moment.heaps)
-    if (heap.arena == arena && heap.top) top = heap.top;
-  for (const format::HeapRecord& heap : moment.heaps)
-    if (top >= heap.address && top < heap.address + heap.size) return heap.address + heap.size - top;
-  return std::nullopt;
-}
-
 }  // namespace
 
 bool was_paused(const Figures& figures) {
@@ -84,9 +74,12 @@ findings::Facts facts_of(const Report& report, const MomentReport& shown, const 
     arena.trimmable_bytes = from.trimmable_bytes;
     arena.pinned_bytes = from.pinned_bytes;
     arena.cached_bytes = from.cached_bytes;
-    if (from.parts) arena.trimmable_large_bytes = from.parts->trimmable_large;
+    if (from.parts) {
+      arena.trimmable_large_bytes = from.parts->trimmable_large;
+      arena.thread_cache_bytes = from.parts->cached_thread_caches;
+      if (from.kind == model::ArenaKind::secondary) arena.secondary_top_bytes = from.parts->cached_tops;
+    }
     if (from.kind == model::ArenaKind::secondary) facts.secondary_arenas++;
-    if (from.kind == model::ArenaKind::secondary) arena.top_bytes = top_bytes(moment, from.address);
     for (const trace::ThreadId thread : from.threads) arena.threads.push_back(thread_name(thread));
     if (from.plug && from.plug->block.known) {
       const trace::Block& block = from.plug->block;

@@ -35,7 +35,6 @@ ArenaFacts main_heap(std::uint64_t live_bytes, std::uint64_t live_blocks, std::u
   arena.pinned_bytes = pinned;
   arena.cached_bytes = 0;
   arena.resident_bytes = live_bytes + trimmable + pinned;
-  arena.top_bytes = 0;
   return arena;
 }
 
@@ -112,6 +111,19 @@ TEST(Verdicts, WhatIsFreeAtAPeakThatLiveMemoryFilledIsNotRetained) {
   facts.at_peak = true;
   facts.peak_live_bytes = 150 * kMiB;
   EXPECT_THAT(kinds(judge(facts)), ElementsAre("retained"));
+  facts.arena_needs = {{1, 198 * kMiB}};  // they were small: a quarter of what they took was headers and rounding
+  EXPECT_THAT(kinds(judge(facts)), IsEmpty());
+}
+
+TEST(Verdicts, WhatIsPinnedAtAPeakIsNotRetained) {
+  Facts facts = process(201 * kMiB);
+  facts.arenas = {main_heap(2 * kMiB, 20000, 20 * kMiB, 4096)};
+  facts.arenas[0].cached_bytes = 78 * kMiB;
+  facts.arenas[0].resident_bytes = 100 * kMiB;
+  facts.live_bytes = 2 * kMiB;
+  facts.peak_live_bytes = 22 * kMiB;
+  facts.at_peak = true;
+  EXPECT_THAT(kinds(judge(facts)), IsEmpty());
 }
 
 TEST(Verdicts, ATrimThresholdThatIsSetIsNotOfferedAgain) {
@@ -211,13 +223,24 @@ TEST(Verdicts, PinnedBytesNameTheThreadsWhoseBlocksPin) {
 TEST(Verdicts, TopsOfSecondaryArenasAreToldFromWhatTrimReturns) {
   Facts facts = process(300 * kMiB);
   facts.arenas = {main_heap(kMiB, 1000, 0, 0), secondary(2, kMiB, 0, 40 * kMiB), secondary(3, kMiB, 0, 30 * kMiB)};
-  facts.arenas[1].top_bytes = 39 * kMiB;
-  facts.arenas[2].top_bytes = 60 * kMiB;  // more than is resident
+  facts.arenas[1].secondary_top_bytes = 39 * kMiB;
+  facts.arenas[2].secondary_top_bytes = 30 * kMiB;
+  facts.arenas[1].thread_cache_bytes = kMiB;
   const auto found = judge(facts);
   ASSERT_THAT(kinds(found), ElementsAre("secondary_tops"));
-  EXPECT_EQ(found[0].bytes, 70 * kMiB);
-  EXPECT_THAT(found[0].text,
-              HasSubstr("in 2 secondary arenas that malloc_trim leaves alone: their free tops (at most 69.0 MiB"));
+  EXPECT_EQ(found[0].bytes, 69 * kMiB);
+  EXPECT_THAT(found[0].text, HasSubstr("Resident free tops of 2 secondary arenas, which malloc_trim leaves alone"));
+  EXPECT_EQ(found[0].fix, std::nullopt);
+}
+
+TEST(Verdicts, WhatThreadCachesKeepIsNoTopOfAnArena) {
+  Facts facts = process(60 * kMiB);
+  facts.arenas = {main_heap(kMiB, 1000, 0, 0), secondary(2, kMiB, 0, 6 * kMiB), secondary(3, kMiB, 0, 6 * kMiB)};
+  for (ArenaFacts& arena : facts.arenas) arena.thread_cache_bytes = 5 * kMiB;
+  const auto found = judge(facts);
+  ASSERT_THAT(kinds(found), ElementsAre("thread_caches"));
+  EXPECT_EQ(found[0].bytes, 15 * kMiB);
+  EXPECT_THAT(*found[0].to_try, HasSubstr("tcache_count=1"));
   EXPECT_EQ(found[0].fix, std::nullopt);
 }
 

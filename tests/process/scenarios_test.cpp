@@ -18,9 +18,10 @@ using report::Report;
 using testing::HasSubstr;
 using testing::Not;
 
-const std::vector<std::string> kKinds = {"plug",           "retained",   "dynamic_threshold", "arena_growth", "pinned",
-                                         "secondary_tops", "leak",       "realloc_growth",    "not_malloc",   "thread_stacks",
-                                         "many_mappings",  "contention", "huge_pages",        "recorder"};
+const std::vector<std::string> kKinds = {"plug",           "retained",       "dynamic_threshold", "arena_growth",
+                                         "pinned",         "secondary_tops", "thread_caches",     "leak",
+                                         "realloc_growth", "not_malloc",     "thread_stacks",     "many_mappings",
+                                         "contention",     "huge_pages",     "recorder"};
 
 struct Scenario {
   std::string name;
@@ -128,8 +129,12 @@ std::vector<Scenario> scenarios() {
       {"fragmentation", {"fragmentation", "60000"}, {"plug"}},
       {"fragmentation, no byte", {"fragmentation", "60000", "--without"}},
       {"three_chunks", {"three_chunks"}},
-      {"arena_growth", {"arena_growth", "12", "5", "2"}, {"retained", "arena_growth"}, {"pinned"}, predicts_arena_max},
-      {"pinned_main_heap", {"pinned_main_heap", "9000"}, {"pinned"}, {}, pins, "exit"},
+      {"arena_growth",
+       {"arena_growth", "12", "5", "2"},
+       {"retained", "arena_growth"},
+       {"pinned", "thread_caches"},
+       predicts_arena_max},
+      {"pinned_main_heap", {"pinned_main_heap", "9000"}, {"pinned"}, {}, pins},
       {"pinned, kept apart", {"pinned_main_heap", "9000", "--without"}},
       {"retained", {"retained", "400"}, {"retained", "dynamic_threshold"}, {}, thresholds},
       {"trim_again", {"trim_again", "60000"}, {}, {}, nothing_to_trim},
