@@ -132,6 +132,7 @@ void* help(void*) {
       if (!program_has_threads()) return nullptr;
     }
     if (options.trigger.any()) trigger::freeze_if_due();
+    snapshot::take_if_due();  // RSS may grow, and time passes, without an event
     do_work(wanted & ~kMainEnded);
     serve_if_asked();
     const uint32_t seen = std::atomic_ref<uint32_t>(c.asked).load(std::memory_order_acquire);
@@ -168,6 +169,11 @@ void start_helper_if_useful() {
   MakingOwnThread making;
   pthread_create(&thread, &attributes, help, nullptr);
   pthread_attr_destroy(&attributes);
+}
+
+void process_got_thread() {
+  word_is_inherited = false;
+  start_helper_if_useful();
 }
 
 void serve_if_asked() {

@@ -17,6 +17,8 @@ void set_up();
 void process_begins(bool forked);
 // At a thread's first event and at upkeep, where pthread_create may be called.
 void start_helper_if_useful();
+// After pthread_create: threads that never allocate need the helper most, for no event of theirs serves anybody.
+void process_got_thread();
 // A thread that has allocated serves what was asked, where there is no helper. Outside every recorder lock.
 void serve_if_asked();
 // What the helper can be asked for.

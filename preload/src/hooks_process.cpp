@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "control.h"
 #include "event_writer.h"
 #include "os.h"
 #include "process_facts.h"
@@ -22,21 +23,22 @@ Function next_function(Function& cached, const char* name) {
   return cached;
 }
 
+// False in the child of a vfork, which shares this memory.
+bool trace_is_of_this_process() {
+  return recorder && recorder->alive && recorder->file.header().pid == static_cast<uint32_t>(os::pid());
+}
+
 // exec replaces the program: its trace ends here, unless exec fails.
 class Replacing {
  public:
   explicit Replacing(char* const* environment) : environment_(environment) {
     end_trace(format::End::exec);
-    if (is_ours() && !options.follow_children) process_facts::keep_children_quiet(environment_, false);
+    if (trace_is_of_this_process() && !options.follow_children) process_facts::keep_children_quiet(environment_, false);
   }
   ~Replacing() {
-    if (!is_ours()) return;
+    if (!trace_is_of_this_process()) return;
     if (!options.follow_children) process_facts::keep_children_quiet(environment_, true);
     recorder->file.header().end = static_cast<uint32_t>(format::End::running);
-  }
-  // False in the child of a vfork, which shares this memory.
-  static bool is_ours() {
-    return recorder && recorder->alive && recorder->file.header().pid == static_cast<uint32_t>(os::pid());
   }
   Replacing(const Replacing&) = delete;
   Replacing& operator=(const Replacing&) = delete;
@@ -121,6 +123,15 @@ HEAPSPY_EXPORT void quick_exit(int status) noexcept {
   __builtin_unreachable();
 }
 
+HEAPSPY_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                                  void* argument) noexcept {
+  static int (*next)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  const int result = next_function(next, "pthread_create")(thread, attributes, start, argument);
+  const int error = errno;
+  if (result == 0 && trace_is_of_this_process()) control::process_got_thread();
+  errno = error;
+  return result;
+}
 HEAPSPY_EXPORT int pthread_setname_np(pthread_t thread, const char* name) noexcept {
   static int (*next)(pthread_t, const char*);
   if (!next_function(next, "pthread_setname_np")) return ENOSYS;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 
 #include "analyzer/report/merged_build.h"
@@ -196,6 +197,25 @@ TEST(Scenarios, EveryProgramGetsItsRightVerdictAndNoWrongOne) {
     if (scenario.look) scenario.look(report);
   }
   EXPECT_THAT(wrong, testing::IsEmpty()) << table;
+}
+
+// Its threads make no event at all: the helper, which is there since the first of them, looks for peaks in their place.
+TEST(Scenarios, APeakOfRssWithoutAnAllocationIsSeen) {
+  Recording run({.command = {std::string(HEAPSPY_EXAMPLES) + "/thread_stacks", "150", "--wait"}, .talks = true});
+  wait_at_end(run);
+  const auto peaks = [&] {
+    const trace::Reader reader(run.trace());
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < reader.snapshots(); i++) count += reader.snapshot_reason(i) == format::SnapshotReason::peak;
+    return count;
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (peaks() == 0 && std::chrono::steady_clock::now() < deadline) {
+  }
+  EXPECT_GE(peaks(), 1u);
+  run.write_line("");
+  run.read_rest();
+  EXPECT_EQ(run.finish().exit_status, 0);
 }
 
 // A server that forks workers: one report over the family, and what each has for itself told from what it shares.

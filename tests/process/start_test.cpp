@@ -163,6 +163,7 @@ TEST(Linking, ExportsTheInterposedNamesOnly) {
                                          "_exit",
                                          "_Exit",
                                          "quick_exit",
+                                         "pthread_create",
                                          "pthread_setname_np",
                                          "dlclose",
                                          "JVM_FindLoadedClass",
