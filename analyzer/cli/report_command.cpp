@@ -41,7 +41,7 @@ struct Options {
   std::string tree, site, size, suppressions;
   SymbolOptions symbols;
   report::SiteOptions sites;
-  report::BuildOptions::SiteScope scope;
+  report::SiteScope scope;
 };
 
 std::optional<double> seconds_in(const std::string& text) {
@@ -91,13 +91,8 @@ std::string name_of(const std::vector<std::string>& given) {
   return name;
 }
 
-bool asks_about_some_blocks(const Options& options) {
-  const report::BuildOptions::SiteScope& scope = options.scope;
-  return !scope.thread.empty() || scope.from_s || scope.to_s || !options.size.empty();
-}
-
 // "64KiB", "1KiB..64KiB", "1MiB..", "..32": both ends are in it.
-bool read_size_range(const std::string& text, report::BuildOptions::SiteScope& to) {
+bool read_size_range(const std::string& text, report::SiteScope& to) {
   const std::size_t dots = text.find("..");
   const std::string from = text.substr(0, dots), until = dots == std::string::npos ? from : text.substr(dots + 2);
   const auto least = trial::parse_size(from), most = trial::parse_size(until);
@@ -139,6 +134,15 @@ void write_page(const Options& options, const std::string& page) {
   if (options.html != "-") say(fmt::format("{}: {} bytes", report::printable(options.html), page.size()));
 }
 
+template <typename Build>
+auto with_thread_known(Build build) {
+  try {
+    return build();
+  } catch (const report::NoSuchThread& none) {
+    throw Failure(ExitStatus::wrong_usage, fmt::format("--thread: {}", none.what()));
+  }
+}
+
 ExitStatus run_merged(const Options& options, const std::vector<std::string>& paths, const report::TextOptions& text) {
   const auto refuse = [](const char* what) {
     throw Failure(ExitStatus::wrong_usage,
@@ -146,15 +150,15 @@ ExitStatus run_merged(const Options& options, const std::vector<std::string>& pa
   };
   if (text.ledger) refuse("--ledger is about one process");
   if (text.by == report::By::arena) refuse("--by arena: arenas are of one process");
-  if (asks_about_some_blocks(options)) refuse("--thread, --from, --to and --size are looked at process by process");
   if (options.prove) refuse("--prove replays one process");
   if (!options.at.empty() && options.at != "end" && options.at != "peak") refuse("--at SECONDS is about one process's time");
   report::MergeOptions merge;
   merge.at_end = options.at == "end";
   merge.sites = site_options(options, text);
+  merge.scope = options.scope;
   const std::string name = name_of(options.traces);
   merge.progress = reading_progress(name);
-  report::MergedReport merged = report::build_merged(paths, name, merge);
+  report::MergedReport merged = with_thread_known([&] { return report::build_merged(paths, name, merge); });
   merge.progress = {};
   if (!options.html.empty()) write_page(options, report::merged_html(merged));
   if (options.json) {
@@ -199,13 +203,7 @@ ExitStatus run(const Options& options) {
   build.sites = site_options(options, text);
   build.scope = options.scope;
   build.progress = reading_progress(paths[0]);
-  report::Report made = [&] {
-    try {
-      return report::build_report(paths[0], build);
-    } catch (const report::NoSuchThread& none) {
-      throw Failure(ExitStatus::wrong_usage, fmt::format("--thread: {}", none.what()));
-    }
-  }();
+  report::Report made = with_thread_known([&] { return report::build_report(paths[0], build); });
   build.progress = {};
   if (!options.html.empty()) write_page(options, report::report_html(made));
   if (options.json) {

@@ -2,11 +2,11 @@
 #pragma once
 #include <functional>
 #include <optional>
-#include <stdexcept>
 #include <string>
 
 #include "analyzer/model/heap_model.h"
 #include "analyzer/report/report.h"
+#include "analyzer/report/site_scope_build.h"
 #include "analyzer/report/sites_build.h"
 #include "analyzer/trace/reader.h"
 
@@ -22,17 +22,7 @@ struct BuildOptions {
   std::function<void(double)> progress;  // share done, 0 to 1
 
   SiteOptions sites;
-  // Which blocks count for sites. `thread`: a name ("*" stands for anything) or the kernel's id; "" all.
-  struct SiteScope {
-    std::string thread;
-    std::optional<double> from_s, to_s;  // when they were allocated
-    std::uint64_t least_bytes = 0, most_bytes = ~std::uint64_t{0};
-  } scope;
-};
-
-// No thread has the name asked for: what() is one line.
-struct NoSuchThread : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  SiteScope scope;
 };
 
 // Throws trace::Unreadable, NoSuchThread.

@@ -142,6 +142,10 @@ class Builder {
     return result;
   }
 
+  double since_first(const Member& member) const {
+    return static_cast<double>(member.start_realtime_ns - family_.members[0].start_realtime_ns) * 1e-9;
+  }
+
   void read(std::size_t number, const model::HeapAtFork* parent, std::optional<std::uint32_t> parent_pid, int depth) try {
     const Member& member = family_.members[number];
     const trace::Reader reader(member.path);
@@ -150,6 +154,8 @@ class Builder {
     options.parent = parent;
     options.family = &threads_;
     options.process = static_cast<std::uint32_t>(number);
+    options.sites = site_filter_in_family(reader, options_.scope, since_first(member));
+    has_thread_ = has_thread_ || !options.sites.threads || !options.sites.threads->empty();
     std::vector<std::size_t> children;
     if (depth < kDeepest) options.forks = forks_of(member, reader.clock(), children);
     options.at_fork = [&](std::size_t i, const model::HeapAtFork& heap) { read(children[i], &heap, member.pid, depth + 1); };
@@ -344,12 +350,17 @@ class Builder {
     for (ProcessFindings& each : merged_.findings) each.process = place[each.process];
     double last = 0;
     bool known = true;
+    if (!has_thread_)
+      throw NoSuchThread(
+          fmt::format("no thread of these {} processes is called \"{}\"; heapspy report … --by thread lists them", order.size(),
+                      options_.scope.thread));
     for (const ProcessRow& row : merged_.processes) {
       known = known && row.duration_s;
       const double since = static_cast<double>(row.start_realtime_ns - merged_.processes[0].start_realtime_ns) * 1e-9;
       last = std::max(last, since + row.duration_s.value_or(0));
     }
     if (known) merged_.duration_s = last;
+    merged_.stacks.site_scope = site_scope_text(options_.scope);
     merged_.stacks.at.why = options_.at_end ? kEachEnd : kEachPeak;
     sites_.spell(merged_.stacks, options_.sites);
     std::stable_sort(merged_.threads.begin(), merged_.threads.end(),
@@ -363,6 +374,7 @@ class Builder {
   model::FamilyThreads threads_;
   MergedReport merged_;
   FamilySites sites_;
+  bool has_thread_ = false;                               // that was asked for
   std::multiset<std::uint64_t> largest_;                  // weights
   std::unordered_map<std::string, std::size_t> by_name_;  // index into merged_.threads
   std::vector<std::size_t> newest_process_;               // by the same index

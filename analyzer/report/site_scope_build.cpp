@@ -15,26 +15,24 @@ using trace::Reader;
 
 namespace {
 
-// Names are in the stream, so they take a pass of their own.
-std::vector<trace::ThreadId> threads_called(const Reader& reader, const std::string& wanted) {
+// Names are in the stream, so they take a pass of their own. `known`: what they are called, where none is called that.
+std::vector<trace::ThreadId> threads_called(const Reader& reader, const std::string& wanted, std::string& known) {
   std::vector<trace::ThreadId> threads;
   for (const trace::ThreadStream& stream : reader.threads())
     if (std::to_string(stream.tid) == wanted) threads.push_back(stream.id);
   if (!threads.empty()) return threads;
   model::ThreadStats stats;
   trace::Timeline(reader, {&stats}).run();
-  std::string known;
   for (const model::ThreadFigures& thread : stats.figures()) {
     if (::fnmatch(wanted.c_str(), thread.name.c_str(), 0) == 0) threads.push_back(thread.id);
     if (known.size() < 200) known += (known.empty() ? "" : ", ") + thread.name;
   }
-  if (threads.empty()) throw NoSuchThread(fmt::format("no thread is called \"{}\"; there are {}", wanted, known));
   return threads;
 }
 
 }  // namespace
 
-std::string site_scope_text(const BuildOptions::SiteScope& scope) {
+std::string site_scope_text(const SiteScope& scope) {
   std::string text;
   if (!scope.thread.empty()) text += " of thread " + scope.thread;
   if (scope.least_bytes) text += fmt::format(" of {} and more", findings::bytes_text(scope.least_bytes));
@@ -45,11 +43,21 @@ std::string site_scope_text(const BuildOptions::SiteScope& scope) {
   return text.empty() ? text : "blocks" + text;
 }
 
-model::SiteFilter site_filter(const Reader& reader, const BuildOptions::SiteScope& scope) {
+model::SiteFilter site_filter(const Reader& reader, const SiteScope& scope) {
+  model::SiteFilter filter = site_filter_in_family(reader, scope, 0);
+  if (!filter.threads || !filter.threads->empty()) return filter;
+  std::string known;
+  threads_called(reader, scope.thread, known);
+  throw NoSuchThread(fmt::format("no thread is called \"{}\"; there are {}", scope.thread, known));
+}
+
+model::SiteFilter site_filter_in_family(const Reader& reader, const SiteScope& scope, double start_s) {
   model::SiteFilter filter;
-  if (!scope.thread.empty()) filter.threads = threads_called(reader, scope.thread);
-  if (scope.from_s) filter.from = reader.clock().ticks(*scope.from_s);
-  if (scope.to_s) filter.to = reader.clock().ticks(*scope.to_s);
+  std::string known;
+  if (!scope.thread.empty()) filter.threads = threads_called(reader, scope.thread, known);
+  if (scope.from_s && *scope.from_s > start_s) filter.from = reader.clock().ticks(*scope.from_s - start_s);
+  if (scope.to_s && *scope.to_s >= start_s) filter.to = reader.clock().ticks(*scope.to_s - start_s);
+  if (scope.to_s && *scope.to_s < start_s) filter.threads.emplace();  // it was not there yet
   filter.least_bytes = scope.least_bytes;
   filter.most_bytes = scope.most_bytes;
   return filter;

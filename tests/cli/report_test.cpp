@@ -140,7 +140,7 @@ TEST_F(ReportOfOne, AnswersFlagsThatDoNotGoTogetherAndFoldersThatAreNoneWithOneL
       {"report", folder_, "--extra-paths", "/usr:/nowhere/at all"},
       {"export", trace_, "--format", "folded", "--sysroot", "/nowhere/at all"},
       {"diff", trace_, trace_, "--extra-paths", "/nowhere/at all"},
-      {"report", folder_, "--from", "1"},
+      {"report", folder_, "--thread", "nobody"},
   };
   for (const std::vector<std::string>& arguments : wrong) {
     const Ran ran = heapspy(arguments);

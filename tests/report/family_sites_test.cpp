@@ -29,7 +29,7 @@ class FamilyOfSites : public testing::Test {
            const char* build_id = "ABCDEFGH") {
     TraceBuilder trace;
     trace.header().pid = pid;
-    trace.header().start_realtime_ns = kSecond * pid;
+    trace.header().start_realtime_ns = 100 * kSecond * pid;
     trace.process(format::ProcessTag::allocator, "glibc");
     trace.module(3, "/opt/nowhere/libshop.so", build_id, bias);
     const std::uint32_t outer = trace.frame(0, bias + 0x100, 3), inner = trace.frame(outer, bias + 0x200, 3);
@@ -83,6 +83,36 @@ TEST_F(FamilyOfSites, SumToTheTotals) {
   EXPECT_EQ(*report.stacks.sites[0].live_bytes + *report.stacks.sites[1].live_bytes, report.totals.live_bytes);
   EXPECT_EQ(report.stacks.sites[0].bytes + report.stacks.sites[1].bytes, report.totals.bytes_allocated);
   EXPECT_EQ(report.stacks.sites[0].processes, 60u);
+}
+
+// Process 2 begins 100 s after process 1, and each allocates in its first seconds.
+TEST_F(FamilyOfSites, CountOnlyBlocksOfTheThreadSizeAndTimeAskedFor) {
+  add(1, 0x7f0000000000, 3, 1000);
+  add(2, 0x7f1234560000, 2, 500);
+  options.scope.to_s = 50;
+  MergedReport early = merged();
+  EXPECT_EQ(early.stacks.sites[0].live_bytes, 3000u);
+  EXPECT_EQ(early.stacks.sites[0].processes, 1u);
+  EXPECT_EQ(early.stacks.site_scope, "blocks, allocated to 50.0 s");
+  EXPECT_EQ(early.totals.allocations, 9u);  // of everything
+
+  options.scope = {};
+  options.scope.from_s = 50;
+  EXPECT_EQ(merged().stacks.sites[0].live_bytes, 1000u);
+
+  options.scope = {};
+  options.scope.most_bytes = 500;
+  options.scope.least_bytes = 51;
+  ASSERT_THAT(merged().stacks.sites, SizeIs(1));
+  EXPECT_EQ(merged().stacks.sites[0].bytes, 1000u);
+
+  options.scope = {};
+  options.scope.thread = "2";  // the kernel's id, of one of the processes
+  EXPECT_EQ(merged().stacks.sites[0].live_bytes, 1000u);
+  options.scope.thread = "m*";
+  EXPECT_EQ(merged().stacks.sites[0].live_bytes, 4000u);
+  options.scope.thread = "nobody";
+  EXPECT_THROW(merged(), NoSuchThread);
 }
 
 TEST_F(FamilyOfSites, AreInTextAndJsonAndOnThePage) {
