@@ -1,12 +1,9 @@
 // `heapspy record` beside the program: what it takes from the rings, and what happens when it, or the program, is stopped or
 // killed.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +13,7 @@
 
 #include "analyzer/trace/chunk_scan.h"
 #include "analyzer/trace/pack.h"
+#include "tests/process/counted_calls.h"
 #include "tests/process/recording.h"
 
 namespace heapspy::test {
@@ -45,44 +43,6 @@ std::size_t files_in(const std::string& folder) {
   return static_cast<std::size_t>(
       std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
 }
-
-// counts_while_it_works: how many calls have returned, in a file that outlives it.
-class Calls {
- public:
-  explicit Calls(const Recording& run) {
-    int file = -1;
-    struct stat status {};
-    while ((file = open(run.file("calls").c_str(), O_RDONLY)) < 0) sched_yield();
-    while (fstat(file, &status) == 0 && status.st_size < 4096) sched_yield();
-    mapped_ = static_cast<const volatile std::uint64_t*>(mmap(nullptr, 4096, PROT_READ, MAP_SHARED, file, 0));
-    close(file);
-  }
-  ~Calls() { munmap(const_cast<std::uint64_t*>(mapped_), 4096); }
-  Calls(const Calls&) = delete;
-  Calls& operator=(const Calls&) = delete;
-  std::uint64_t all() const { return mapped_[0] + mapped_[8]; }
-  void wait_for(std::uint64_t more) const {
-    const std::uint64_t target = all() + more;
-    while (all() < target) sched_yield();
-  }
-  // Each thread's events are in the trace, and at most the one more whose return was not counted yet.
-  void expect_in(const report::Report& report) const {
-    expect_whole(report);
-    std::vector<std::uint64_t> events, calls = {mapped_[0], mapped_[8]};
-    for (const report::ThreadReport& thread : report.threads)
-      if (thread.name == "t-works") events.push_back(thread.allocations + thread.frees);
-    events.resize(2);
-    std::sort(events.begin(), events.end());
-    std::sort(calls.begin(), calls.end());
-    for (int i = 0; i < 2; i++) {
-      EXPECT_GE(events[i], calls[i]);
-      EXPECT_LE(events[i], calls[i] + 1);
-    }
-  }
-
- private:
-  const volatile std::uint64_t* mapped_;
-};
 
 pid_t recorded_process(const Recording& run) {
   for (const std::string& path : run.traces())
@@ -125,7 +85,7 @@ bool took_something(const std::string& path) {
 
 TEST(Collector, TakesFromRingsWhoseOwnersAppendTheFirstChunksThemselves) {
   Recording run(under_record({victim("counts_while_it_works")}));
-  const Calls calls(run);
+  const CountedCalls calls(run);
   const pid_t program = recorded_process(run);
   bool took = false;
   for (const std::uint64_t until = calls.all() + 20'000'000; !took && calls.all() < until;) took = took_something(run.trace());
@@ -139,7 +99,7 @@ TEST(Collector, LosesNoEventWhenTheProgramIsKilled) {
   for (int i = 0; i < 5; i++) {
     SCOPED_TRACE(i);
     Recording run(under_record({victim("counts_while_it_works")}));
-    const Calls calls(run);
+    const CountedCalls calls(run);
     calls.wait_for(random() % 300000);
     kill(recorded_process(run), SIGKILL);
     EXPECT_EQ(run.finish().exit_status, 128 + SIGKILL) << run.finish();
@@ -155,7 +115,7 @@ TEST(Collector, LosesNoEventWhenItIsKilledWithTheProgram) {
   for (int i = 0; i < 8; i++) {
     SCOPED_TRACE(i);
     Recording run(under_record({victim("counts_while_it_works")}));
-    const Calls calls(run);
+    const CountedCalls calls(run);
     calls.wait_for(random() % 300000);
     kill(-run.pid(), SIGKILL);
     EXPECT_EQ(run.finish().signal, SIGKILL);
@@ -166,7 +126,7 @@ TEST(Collector, LosesNoEventWhenItIsKilledWithTheProgram) {
 
 TEST(Collector, StoppedLeavesThreadsToEmptyTheirOwnRings) {
   Recording run(under_record({victim("counts_while_it_works")}));
-  const Calls calls(run);
+  const CountedCalls calls(run);
   calls.wait_for(20000);
   kill(run.pid(), SIGSTOP);
   calls.wait_for(200000);  // many rings full
@@ -179,7 +139,7 @@ TEST(Collector, StoppedLeavesThreadsToEmptyTheirOwnRings) {
 TEST(Collector, KilledLeavesTheProgramRecording) {
   for (const std::uint64_t before : {0, 1000, 50000, 150000}) {
     Recording run(under_record({victim("counts_while_it_works")}));
-    const Calls calls(run);
+    const CountedCalls calls(run);
     calls.wait_for(before);
     const pid_t program = recorded_process(run);
     kill(run.pid(), SIGKILL);

@@ -1,9 +1,7 @@
 // However a process ends, what was recorded until then is readable.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +9,7 @@
 #include <ostream>
 #include <random>
 
+#include "tests/process/counted_calls.h"
 #include "tests/process/recording.h"
 
 namespace heapspy::test {
@@ -65,24 +64,6 @@ TEST(Endings, AmidAllocationsOfOtherThreadsAreReadable) {
   }
 }
 
-// The program's own counts, in a file that it maps; they outlive it.
-class CallsThatReturned {
- public:
-  explicit CallsThatReturned(const Recording& run) {
-    int file = -1;
-    struct stat status {};
-    while ((file = open(run.file("calls").c_str(), O_RDONLY)) < 0) sched_yield();
-    while (fstat(file, &status) == 0 && status.st_size < 4096) sched_yield();
-    mapped_ = static_cast<const volatile std::uint64_t*>(mmap(nullptr, 4096, PROT_READ, MAP_SHARED, file, 0));
-    close(file);
-  }
-  ~CallsThatReturned() { munmap(const_cast<std::uint64_t*>(mapped_), 4096); }
-  std::uint64_t of(int thread) const { return mapped_[thread * 8]; }
-
- private:
-  const volatile std::uint64_t* mapped_;
-};
-
 TEST(Endings, AKillAtAnyMomentLosesNoEvent) {
   std::mt19937_64 random(20261130);
   for (int i = 0; i < 30; i++) {
@@ -90,25 +71,13 @@ TEST(Endings, AKillAtAnyMomentLosesNoEvent) {
     // From before the first half ring is full to well after many were appended.
     const std::uint64_t target = std::uniform_int_distribution<std::uint64_t>(1, i % 3 == 0 ? 3000 : 400000)(random);
     Recording run({.command = {victim("counts_while_it_works")}});
-    const CallsThatReturned returned(run);
-    while (returned.of(0) + returned.of(1) < target) sched_yield();
+    const CountedCalls calls(run);
+    calls.wait_for(target);
     kill(run.pid(), SIGKILL);
     EXPECT_EQ(run.finish().signal, SIGKILL);
     const report::Report report = run.report();
     EXPECT_EQ(report.process.end, "killed");
-    expect_whole(report);
-    std::vector<std::uint64_t> events, calls = {returned.of(0), returned.of(1)};
-    for (const report::ThreadReport& thread : report.threads)
-      if (thread.name == "t-works") events.push_back(thread.allocations + thread.frees);
-    events.resize(2);  // one may not have begun
-    // Which is which shows in no name: the larger belongs to the larger, and each may be one call ahead, whose return was
-    // not counted yet.
-    std::sort(events.begin(), events.end());
-    std::sort(calls.begin(), calls.end());
-    for (int k = 0; k < 2; k++) {
-      EXPECT_GE(events[k], calls[k]);
-      EXPECT_LE(events[k], calls[k] + 1);
-    }
+    calls.expect_in(report);
   }
 }
 
