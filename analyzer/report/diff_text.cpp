@@ -197,11 +197,9 @@ Lines site_diff_lines(const Diff& diff) {
   std::size_t rows = 0;
   for (const ComparedSites& each : diff.sites) {
     if (rows == kSiteRows || each.figures[figure].change().value_or(0) == 0) break;
-    const std::string name =
-        each.frames.empty() ? "(call stack not known)" : frame_text(each.frames[telling_frame(each.frames)]);
     const Compared& bytes = each.figures[figure];
-    table.add({"  " + name, figure_text(bytes.before, Unit::bytes), figure_text(bytes.after, Unit::bytes), changed_text(bytes),
-               percent_changed(bytes), vanished_or_new(each)});
+    table.add({"  " + site_text(each.frames), figure_text(bytes.before, Unit::bytes), figure_text(bytes.after, Unit::bytes),
+               changed_text(bytes), percent_changed(bytes), vanished_or_new(each)});
     rows++;
   }
   return rows ? table.lines(kWidth) : Lines{};

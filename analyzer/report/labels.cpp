@@ -81,9 +81,7 @@ std::string threads_label(const Report& report, const SiteReport& site) {
   return text;
 }
 
-std::string site_label(const SiteReport& site) {
-  return site.frames.empty() ? "(call stack not known)" : frame_text(site.frames[telling_frame(site.frames)]);
-}
+std::string site_label(const SiteReport& site) { return site_text(site.frames); }
 
 std::string temporary_label(const SiteReport& site) {
   return site.temporary ? findings::percent_text(*site.temporary, site.allocations) : "?";

@@ -30,10 +30,6 @@ Lines size_lines(const Inspection& inspection, const Screen& screen) {
   return lines;
 }
 
-std::string name_of(const std::vector<FrameReport>& frames) {
-  return frames.empty() ? "(call stack not known)" : frame_text(frames[telling_frame(frames)]);
-}
-
 Lines site_lines(const Inspection& inspection, const Screen& screen) {
   const InspectedTrace& trace = *inspection.trace;
   Lines lines;
@@ -41,7 +37,7 @@ Lines site_lines(const Inspection& inspection, const Screen& screen) {
     Table table({"By site", "blocks", "live", "pinned", "a trim returns without them"});
     for (std::size_t i = 0; i < std::min(trace.sites.size(), kSitesShown); i++) {
       const InspectedSite& site = trace.sites[i];
-      table.add({"  " + name_of(site.frames), count_text(site.blocks), bytes_text(site.live_bytes),
+      table.add({"  " + site_text(site.frames), count_text(site.blocks), bytes_text(site.live_bytes),
                  bytes_text(site.pinned_bytes), site.returned_without_bytes ? bytes_text(*site.returned_without_bytes) : ""});
     }
     lines = table.lines(kWidth);
@@ -55,7 +51,7 @@ Lines site_lines(const Inspection& inspection, const Screen& screen) {
     if (frames == trace.plug_frames.end()) continue;
     lines.push_back(fit(fmt::format("  plug of {}: {}{} from {}", arena_label(arena), bytes_text(known->second.size),
                                     known->second.age_s ? ", " + findings::seconds_text(*known->second.age_s) + " old," : "",
-                                    name_of(frames->second)),
+                                    site_text(frames->second)),
                         kWidth));
   }
   lines.push_back(fit(fmt::format("  {} of {} blocks in use are in the trace {}", count_text(trace.known_blocks),

@@ -140,13 +140,7 @@ std::vector<FrameReport> SiteBook::frames(trace::SiteId site) const {
 
 std::string SiteBook::end_word(trace::SiteId site) const { return report::end_word(reader_.stacks().stack(site).end); }
 
-std::string SiteBook::where(trace::SiteId site) const {
-  const std::vector<FrameReport> all = frames(site);
-  if (all.empty()) return "";
-  const FrameReport& frame = all[telling_frame(all)];
-  if (frame.is_java) return frame_text(frame);
-  return frame.function.empty() ? place_text(frame) : short_function(frame.function) + " (" + place_text(frame) + ")";
-}
+std::string SiteBook::where(trace::SiteId site) const { return where_text(frames(site)); }
 
 std::vector<ModuleReport> SiteBook::modules() const { return module_reports(modules_, symbolizer_); }
 

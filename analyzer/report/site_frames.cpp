@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t kLongArguments = 24;  // columns of template arguments that are shown
 constexpr std::size_t kShortPath = 40;      // paths up to this length are shown whole
 constexpr std::size_t kPathParts = 3;
+constexpr std::ptrdiff_t kNameless = 4;  // frames that are looked at for a name
 
 std::string_view last_part(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -99,6 +100,23 @@ bool allocates(std::string_view name) {
                           "strndup", "asprintf", "vasprintf", "getline", "getdelim"});
 }
 
+bool is_of_jdk(std::string_view java_name) {
+  for (const std::string_view package : {"java.", "javax.", "jdk.", "sun.", "com.sun."})
+    if (java_name.starts_with(package)) return true;
+  return false;
+}
+
+// The Java frame that native code at `from` works for: the innermost of the program's own, else of the JDK's. nullptr: none.
+const FrameReport* java_caller(const std::vector<FrameReport>& frames, std::size_t from) {
+  const FrameReport* first = nullptr;
+  for (std::size_t i = from; i < frames.size(); i++) {
+    if (!frames[i].is_java || frames[i].function.str().find('.') == std::string::npos) continue;  // stubs of the JVM
+    if (!is_of_jdk(frames[i].function.str())) return &frames[i];
+    if (!first) first = &frames[i];
+  }
+  return first;
+}
+
 bool is_standard(std::string_view name) {
   while (name.starts_with("<")) name.remove_prefix(1);  // Rust: <alloc::vec::Vec<T> as …>::push
   for (const std::string_view scope : {"std::", "__gnu_cxx::", "alloc::", "core::", "hashbrown::", "__rustc::"})
@@ -120,7 +138,15 @@ bool is_plumbing(const FrameReport& frame) {
 
 std::size_t telling_frame(const std::vector<FrameReport>& frames) {
   const auto found = std::find_if_not(frames.begin(), frames.end(), is_plumbing);
-  return found == frames.end() ? 0 : static_cast<std::size_t>(found - frames.begin());
+  if (found == frames.end()) return 0;
+  const auto nameless_here = [&](const FrameReport& frame) {
+    return frame.function.empty() && !frame.is_java && frame.module.str() == found->module.str();
+  };
+  const auto after =
+      std::find_if_not(found, frames.end() - found > kNameless ? found + kNameless : frames.end(), nameless_here);
+  const bool is_named = after != frames.end() && !after->function.empty() && !after->is_java &&
+                        after->module.str() == found->module.str() && !is_plumbing(*after);
+  return static_cast<std::size_t>((is_named ? after : found) - frames.begin());
 }
 
 std::string short_function(const std::string& function) {
@@ -174,6 +200,28 @@ std::string frame_text(const FrameReport& frame) {
     return printable(short_function(frame.function)) + (frame.line ? fmt::format(":{}", *frame.line) : std::string());
   const std::string place = place_text(frame);
   return printable(frame.function.empty() ? place : short_function(frame.function) + " at " + place);
+}
+
+std::string site_text(const std::vector<FrameReport>& frames) {
+  if (frames.empty()) return "(call stack not known)";
+  const std::size_t at = telling_frame(frames);
+  const FrameReport& frame = frames[at];
+  const FrameReport* java = java_caller(frames, at);
+  if (frame.is_java || !java) return frame_text(frame);
+  const std::string name = frame.function.empty() ? place_text(frame)
+                           : frame.module.empty()
+                               ? short_function(frame.function)
+                               : fmt::format("{} ({})", short_function(frame.function), last_part(frame.module.str()));
+  return fmt::format("{} for {}", printable(name), frame_text(*java));
+}
+
+std::string where_text(const std::vector<FrameReport>& frames) {
+  if (frames.empty()) return "";
+  const std::size_t at = telling_frame(frames);
+  const FrameReport& frame = frames[at];
+  if (frame.is_java) return frame_text(frame);
+  if (java_caller(frames, at)) return site_text(frames);
+  return frame.function.empty() ? place_text(frame) : short_function(frame.function) + " (" + place_text(frame) + ")";
 }
 
 }  // namespace heapspy::report

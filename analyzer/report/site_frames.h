@@ -11,7 +11,8 @@ namespace heapspy::report {
 // Of an allocator, of a wrapper around one, of a standard library, or what calls main(): says nothing about why memory was
 // asked for.
 bool is_plumbing(const FrameReport&);
-// The innermost frame that is none of these; the innermost of all where every one is. 0 for no frames.
+// The innermost frame that is none of these; the innermost of all where every one is. Where it has no name, one next to it in
+// the same library that has one. 0 for no frames.
 std::size_t telling_frame(const std::vector<FrameReport>&);
 
 // Without parameters and with long template arguments left out: "shop::Basket<…>::add"; "" stays so.
@@ -22,5 +23,11 @@ std::string short_path(const std::string& path);
 std::string place_text(const FrameReport&);
 // "fill at src/shop.cpp:20", "libz.so.1+0x4f20": printable.
 std::string frame_text(const FrameReport&);
+
+// The frame that tells most, printable; where Java code called native code, with the innermost Java frame that is not the
+// JDK's: "inflate (libz.so.1) for shop.Basket.read:42".
+std::string site_text(const std::vector<FrameReport>&);
+// As findings have it: "fill (src/shop.cpp:20)"; "" for no frames.
+std::string where_text(const std::vector<FrameReport>&);
 
 }  // namespace heapspy::report

@@ -65,6 +65,33 @@ TEST(Frames, ThatTellMostAreNotOfAllocatorsAndStandardLibraries) {
   EXPECT_EQ(telling_frame({}), 0u);
 }
 
+TEST(Frames, WithoutANameGiveWayToTheNextOfTheirLibrary) {
+  const std::vector<FrameReport> frames = {frame("", "/usr/lib/libz.so.1"), frame("", "/usr/lib/libz.so.1"),
+                                           frame("inflate", "/usr/lib/libz.so.1"), frame("read_all")};
+  EXPECT_EQ(telling_frame(frames), 2u);
+  EXPECT_EQ(site_text(frames), "inflate at libz.so.1+0x4f20");
+  EXPECT_EQ(where_text(frames), "inflate (libz.so.1+0x4f20)");
+  EXPECT_EQ(telling_frame({frame("", "/usr/lib/libz.so.1"), frame("read_all")}), 0u) << "another library's name says nothing";
+  EXPECT_EQ(telling_frame({frame("", "/usr/lib/libz.so.1")}), 0u);
+}
+
+TEST(Frames, OfNativeCodeSayWhichJavaCodeTheyWorkFor) {
+  const auto java = [](std::string name, std::uint64_t line) {
+    FrameReport each = frame(std::move(name), "", "", line);
+    each.is_java = true;
+    return each;
+  };
+  const std::vector<FrameReport> frames = {frame("inflate", "/usr/lib/libz.so.1"), java("java.util.zip.Inflater.inflate", 378),
+                                           java("shop.Basket.read", 42), java("shop.Main.main", 7)};
+  EXPECT_EQ(site_text(frames), "inflate (libz.so.1) for shop.Basket.read:42");
+  EXPECT_EQ(where_text(frames), "inflate (libz.so.1) for shop.Basket.read:42");
+  EXPECT_EQ(site_text({frames[0], frames[1]}), "inflate (libz.so.1) for java.util.zip.Inflater.inflate:378");
+  EXPECT_EQ(site_text({frames[0], java("call_stub", 0)}), "inflate at libz.so.1+0x4f20");
+  EXPECT_EQ(site_text({java("shop.Main.main", 7)}), "shop.Main.main:7");
+  EXPECT_EQ(site_text({}), "(call stack not known)");
+  EXPECT_EQ(where_text({}), "");
+}
+
 TEST(Suppressions, AreThoseOfLeakSanitizer) {
   const auto all =
       Suppressions::parse("# known\nleak:load_plugins\n\n  leak:^init_*table$\r\nleak:libfoo.so\nleak:ends$", "known");
