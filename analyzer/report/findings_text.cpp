@@ -33,6 +33,8 @@ std::string finding_headline(const findings::Finding& finding) {
 }
 
 Lines no_finding_lines(const Report& report) {
+  if (end_is_unseen(report))
+    return {"Nothing stands out at the snapshots; what the process kept after the last one nobody has seen."};
   if (report.rss.total_bytes || report.rss_at_end.total_bytes)
     return {"Nothing stands out: no part that some setting, trim or fix could return is worth a change."};
   return {"Nothing stands out in the calls; without a snapshot nothing is known about RSS."};

@@ -53,6 +53,11 @@ std::optional<std::string> not_resident_text(const Report& report) {
 
 }  // namespace
 
+bool end_is_unseen(const Report& report) {
+  return report.end_at.last_snapshot && report.end_at.live_bytes && report.totals.live_bytes &&
+         has_moved(*report.end_at.live_bytes, *report.totals.live_bytes);
+}
+
 Lines ledger_notes(const Report& report) {
   const RssReport& rss = report.rss;
   Lines notes;
@@ -61,11 +66,10 @@ Lines ledger_notes(const Report& report) {
       static_cast<double>(*report.process.peak_rss_bytes) > kNear * static_cast<double>(*rss.total_bytes))
     notes.push_back(fmt::format("(between snapshots RSS was {} once: the kernel's high-water mark)",
                                 findings::bytes_text(*report.process.peak_rss_bytes)));
-  if (rss.total_bytes && report.end_at.last_snapshot && report.end_at.live_bytes && report.totals.live_bytes &&
-      has_moved(*report.end_at.live_bytes, *report.totals.live_bytes))
+  if (rss.total_bytes && end_is_unseen(report))
     notes.push_back(fmt::format(
         "(RSS is known at snapshots only; after the last one, at {}, live memory went from {} to {}, and what follows about "
-        "free memory is as of then)",
+        "free memory is as of then; HEAPSPY_SNAPSHOT=peak,exit,every=10s takes more, and `heapspy snapshot PID` one)",
         findings::seconds_text(report.end_at.time_s.value_or(0)), findings::bytes_text(*report.end_at.live_bytes),
         findings::bytes_text(*report.totals.live_bytes)));
   if (auto gone = not_resident_text(report)) notes.push_back(std::move(*gone));

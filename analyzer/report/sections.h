@@ -27,6 +27,7 @@ Lines next_lines(const Report&);
 Lines ledger_lines(const Report&, const Screen&);
 Lines ledger_notes(const Report&);       // what stands below it, each a paragraph in one line
 bool shows_both_moments(const Report&);  // the end beside the moment
+bool end_is_unseen(const Report&);       // live memory moved after the last snapshot: where RSS went nobody knows
 inline constexpr const char* kNoRss =
     "RSS is not known: the trace holds no snapshot of the process (HEAPSPY_SNAPSHOT=off, or it ended too early).";
 // ledger_full_text.cpp

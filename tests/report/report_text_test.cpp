@@ -136,6 +136,23 @@ TEST(ReportText, WhatIsUnknownIsAQuestionMark) {
   EXPECT_THAT(text, HasSubstr("  other       ?         ?     ?          ?       ?       ?\n"));
 }
 
+// A process that is killed after its burst: its snapshot is of the peak.
+TEST(ReportText, WhatCameAfterTheLastSnapshotIsNotJudged) {
+  Report report = sample_report();
+  report.findings.clear();
+  report.end_at.last_snapshot = true;
+  report.end_at.time_s = 0.4;
+  report.end_at.live_bytes = 200 << 20;
+  report.totals.live_bytes = 1 << 20;
+  std::string text = joined(report_text(report, {}));
+  EXPECT_THAT(text, HasSubstr("Nothing stands out at the snapshots; what the process kept after the last one nobody has seen."));
+  EXPECT_THAT(text, HasSubstr("live memory went from 200.0 MiB\n  to 1.0 MiB"));
+  EXPECT_THAT(text, HasSubstr("HEAPSPY_SNAPSHOT=peak,exit,every=10s"));
+  report.totals.live_bytes = 200 << 20;
+  text = joined(report_text(report, {}));
+  EXPECT_THAT(text, HasSubstr("Nothing stands out: no part that some setting"));
+}
+
 TEST(ReportText, AnEmptyReportIsStillAReport) {
   const auto lines = report_text(Report{}, {});
   EXPECT_THAT(joined(lines), HasSubstr("0 events, 0 lost"));
