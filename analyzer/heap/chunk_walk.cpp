@@ -12,6 +12,7 @@ namespace heapspy::heap {
 namespace {
 
 constexpr std::uint64_t kFenceBytes = 16;
+constexpr std::size_t kFirstRoom = 4096;  // chunks
 
 std::uint64_t aligned(std::uint64_t address) { return (address + kChunkAlignment - 1) & ~(kChunkAlignment - 1); }
 
@@ -48,6 +49,8 @@ class Tiler {
     chunk.bytes = bytes;
     chunk.flags = flags;
     chunk.kind = kind;
+    // Fourfold: the kernel clears pages for what is copied, and none for room that stays unused.
+    if (walk_.chunks.size() == walk_.chunks.capacity()) walk_.chunks.reserve(std::max(kFirstRoom, 4 * walk_.chunks.size()));
     walk_.chunks.push_back(chunk);
   }
   // Only the chunk behind a chunk says whether it is free.

@@ -15,23 +15,24 @@ class RegionAccountant {
 
   RegionAccount run(std::vector<TrimRange>::const_iterator& range, std::vector<TrimRange>::const_iterator last_range) {
     if (memory_.residency_known()) result_.resident_bytes = resident_pages(0, memory_.pages());
-    for (std::size_t i = walked_.first_chunk; i < walked_.end_chunk; i++) result_.chunks.add(walk_.chunks[i]);
-    result_.chunks.headers = walked_.first_address - region_.start;
-    if (!walked_.tiled) return std::move(result_);
-    const bool pages = memory_.residency_known();
+    const bool pages = walked_.tiled && memory_.residency_known();
     if (pages) {
-      used_.resize(memory_.pages());
+      result_.used.resize(memory_.pages());
       marks_.resize(memory_.pages());
       use(region_.start, walked_.first_address, false);
-      for (std::size_t i = walked_.first_chunk; i < walked_.end_chunk; i++) use_chunk(walk_.chunks[i]);
     }
+    for (std::size_t i = walked_.first_chunk; i < walked_.end_chunk; i++) {
+      result_.chunks.add(walk_.chunks[i]);
+      if (pages) use_chunk(walk_.chunks[i]);
+    }
+    result_.chunks.headers = walked_.first_address - region_.start;
+    if (!walked_.tiled) return std::move(result_);
     for (; range != last_range && range->region == index_; ++range) {
       result_.trimmable_at_most += range->end - range->start;
       if (!pages) continue;
       for (std::size_t page = page_of(range->start); page < page_of(range->end); page++) marks_[page] |= kTrimmable;
     }
     if (pages) count_pages();
-    if (pages) share_pinned();
     find_plug();
     return std::move(result_);
   }
@@ -52,7 +53,7 @@ class RegionAccountant {
     for (std::uint64_t at = start; at < end;) {
       const std::uint64_t next = std::min(end, (at | (memory_.page_bytes() - 1)) + 1);
       const std::size_t page = page_of(at);
-      used_[page] += static_cast<std::uint32_t>(next - at);
+      result_.used[page] += static_cast<std::uint32_t>(next - at);
       if (block) marks_[page] |= kBlock;
       at = next;
     }
@@ -86,7 +87,7 @@ class RegionAccountant {
     for (std::size_t i = 0; i < memory_.pages(); i++) {
       if (memory_.state(i) != PageState::resident || marks_[i] & kForeign) continue;
       own += page;
-      const std::uint64_t used = std::min<std::uint64_t>(used_[i], page);
+      const std::uint64_t used = std::min<std::uint64_t>(result_.used[i], page);
       PageUse& use = result_.pages[i];
       if (marks_[i] & kBlock) {
         parts.in_use += used;
@@ -109,28 +110,6 @@ class RegionAccountant {
     result_.resident_bytes = own;
   }
 
-  // The pages on which a block in use has bytes, as in use_chunk.
-  template <typename Each>
-  void for_pages_of(const Chunk& chunk, Each each) const {
-    const bool foreign = chunk.kind == ChunkKind::foreign;
-    if (chunk.kind != ChunkKind::in_use && !foreign) return;
-    const std::uint64_t end = std::min(chunk.end() + (foreign ? 0 : 8), memory_.end());
-    for (std::size_t page = page_of(chunk.address + (foreign ? 0 : 8)); page <= page_of(end - 1); page++)
-      if (result_.pages[page] != PageUse::absent && used_[page] < memory_.page_bytes()) each(page);
-  }
-  // Bytes that do not divide go to the first ones.
-  void share_pinned() {
-    std::vector<std::uint32_t> blocks(memory_.pages()), given(memory_.pages());
-    result_.pinned_by_chunk.resize(walked_.end_chunk - walked_.first_chunk);
-    for (std::size_t i = walked_.first_chunk; i < walked_.end_chunk; i++)
-      for_pages_of(walk_.chunks[i], [&](std::size_t page) { blocks[page]++; });
-    for (std::size_t i = walked_.first_chunk; i < walked_.end_chunk; i++)
-      for_pages_of(walk_.chunks[i], [&](std::size_t page) {
-        const auto free = static_cast<std::uint32_t>(memory_.page_bytes()) - used_[page];
-        result_.pinned_by_chunk[i - walked_.first_chunk] += free / blocks[page] + (given[page]++ < free % blocks[page]);
-      });
-  }
-
   void find_plug() {
     for (std::size_t i = walked_.end_chunk; i-- > walked_.first_chunk;) {
       const Chunk& chunk = walk_.chunks[i];
@@ -147,7 +126,7 @@ class RegionAccountant {
       if (result_.pages[i] == PageUse::absent) continue;
       bytes += result_.pages[i] == PageUse::trimmable
                    ? memory_.page_bytes()
-                   : memory_.page_bytes() - std::min<std::uint64_t>(used_[i], memory_.page_bytes());
+                   : memory_.page_bytes() - std::min<std::uint64_t>(result_.used[i], memory_.page_bytes());
     }
     return bytes;
   }
@@ -157,7 +136,6 @@ class RegionAccountant {
   const RegionWalk& walked_;
   const CopiedRange& memory_;
   std::size_t index_;
-  std::vector<std::uint32_t> used_;
   std::vector<std::uint8_t> marks_;
   RegionAccount result_;
 };

@@ -55,9 +55,11 @@ struct RegionAccount {
   std::optional<std::uint64_t> resident_bytes;  // all of its resident pages, whether it was tiled or not
   std::uint64_t trimmable_at_most = 0;          // were all of it resident
   std::optional<Plug> plug;
-  std::vector<PageUse> pages;  // where `resident` is known
+  // Where `resident` is known, by page.
+  std::vector<PageUse> pages;
+  std::vector<std::uint32_t> used;  // bytes in use; may be more than a page where a walk is wrong
   // Where `resident` is known: of each of its chunks the pinned bytes that are charged to it, those of a page in equal parts to
-  // the blocks on it. They sum to resident->pinned, foreign memory's share apart.
+  // the blocks on it. They sum to resident->pinned, foreign memory's share apart. Filled by share_pinned (pinned_shares.h).
   std::vector<std::uint32_t> pinned_by_chunk;
 };
 

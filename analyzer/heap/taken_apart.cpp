@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "analyzer/heap/pinned_shares.h"
+
 namespace heapspy::heap {
 namespace {
 
@@ -53,6 +55,7 @@ TakenApart take_apart(HeapCopy copy, std::optional<unsigned> minor) {
     best.checks = std::move(checks);
   }
   best.layout_sure = equals == 0;
+  share_pinned(copy, best.walk, best.account);
   best.copy = std::move(copy);
   return best;
 }

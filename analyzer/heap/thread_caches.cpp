@@ -102,10 +102,11 @@ class CacheFinder {
     walk_.cache_key_known = !keys.empty();
     if (keys.empty()) return;
     const std::uint64_t largest = copy_.parameters ? copy_.parameters->cache_largest + 2 * kChunkHeaderBytes + 16 : 0x420;
-    for (const Chunk& chunk : walk_.chunks) {
+    for (std::size_t i = 0; i < walk_.chunks.size(); i++) {
+      const Chunk& chunk = walk_.chunks[i];
       if (chunk.kind != ChunkKind::in_use || chunk.bytes > largest) continue;
       if (!keys.contains(bits_.word(chunk.block() + 8))) continue;
-      std::uint8_t& bits = *bits_.at(chunk.address);
+      std::uint8_t& bits = bits_.of(i);
       if (bits & ChunkBits::kFast) continue;
       if (!(bits & ChunkBits::kCached) && all_tables_read_) {
         walk_.keys_left_over++;
