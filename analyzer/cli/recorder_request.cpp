@@ -17,10 +17,17 @@ void expect_alive(const process::LiveProcess& target) {
   if (!target.alive()) refuse(fmt::format("process {} has ended", target.pid()));
 }
 
+void expect_running(const process::LiveProcess& target) {
+  const process::Status status = target.status();
+  const char state = status.state.value_or('?');
+  if (state == 'T') refuse(fmt::format("process {} is stopped; let it go on with kill -CONT {}", target.pid(), target.pid()));
+  if (state == 't')  // SIGCONT would not help
+    refuse(fmt::format("process {} stands still, held by process {} (a debugger?); let it go on there", target.pid(),
+                       status.tracer.value_or(0)));
+}
+
 process::Answer ask_recorder(const process::LiveProcess& target, process::RecorderLink& link, const RecorderRequest& request) {
-  const char state = target.status().state.value_or('?');
-  if (state == 'T' || state == 't')
-    refuse(fmt::format("process {} is stopped; let it go on with kill -CONT {}", target.pid(), target.pid()));
+  expect_running(target);
   const bool listener = link.has_listener();
   const auto patience = std::chrono::milliseconds(std::llround(request.timeout_s * 1000));
   if (const auto answer = link.ask(request.request, patience, request.text)) return *answer;

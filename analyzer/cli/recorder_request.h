@@ -17,6 +17,9 @@ struct RecorderRequest {
 // in time; nothing was done then.
 process::Answer ask_recorder(const process::LiveProcess& target, process::RecorderLink& link, const RecorderRequest& request);
 
+// Throws Failure (target_refused) where the process stands still, by SIGSTOP or a debugger.
+void expect_running(const process::LiveProcess& target);
+
 // Throws Failure (target_refused) where the process has ended.
 void expect_alive(const process::LiveProcess& target);
 

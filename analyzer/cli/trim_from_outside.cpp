@@ -129,8 +129,7 @@ std::optional<TrimOutcome> trim_by_java(const LiveProcess& target, const TrimOpt
 }  // namespace
 
 TrimOutcome trim_from_outside(const LiveProcess& target, const TrimOptions& options) {
-  if (target.status().state.value_or('?') == 'T')
-    refuse(fmt::format("process {} is stopped; let it go on with kill -CONT {}", target.pid(), target.pid()));
+  expect_running(target);
   if (options.method == "jcmd" && !process::listens_to_attach(target))
     refuse(fmt::format("process {} is no JVM that listens to jcmd; leave --method away", target.pid()));
   if (options.method == "jcmd" || (options.method == "auto" && process::listens_to_attach(target))) {

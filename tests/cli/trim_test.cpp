@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "analyzer/process/child_process.h"
+#include "analyzer/process/stopped_process.h"
 #include "tests/cli/program.h"
 
 namespace heapspy::cli_test {
@@ -205,6 +206,20 @@ TEST_F(Trim, WaitsForNobodyWhoIsStopped) {
   EXPECT_EQ(ran.status, 4);
   const std::string pid = std::to_string(pid_);
   EXPECT_EQ(ran.err, "heapspy: process " + pid + " is stopped; let it go on with kill -CONT " + pid + "\n");
+}
+
+TEST_F(Trim, OfAProcessThatADebuggerHoldsNamesTheDebugger) {
+  const process::LiveProcess target(pid_);
+  std::optional<process::StoppedProcess> debugger;
+  try {
+    debugger.emplace(target);
+  } catch (const process::TargetError& error) {
+    GTEST_SKIP() << error.what();
+  }
+  const Ran ran = heapspy({"trim", std::to_string(pid_)});
+  EXPECT_EQ(ran.status, 4);
+  EXPECT_EQ(ran.err, "heapspy: process " + std::to_string(pid_) + " stands still, held by process " +
+                         std::to_string(::getpid()) + " (a debugger?); let it go on there\n");
 }
 
 }  // namespace
