@@ -1,4 +1,6 @@
-// heapspy trim PID [--json] [--method METHOD] [--watch SECONDS]
+// heapspy trim PID [--json] [--method METHOD] [--still] [--watch SECONDS]
+#include <fmt/core.h>
+
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -55,6 +57,8 @@ void add_trim_command(CLI::App& app, Invocation& invocation) {
       ->option_text("METHOD [auto]");
   command->add_flag("--with-seccomp", options->with_seccomp,
                     "ptrace: its seccomp filter is known to allow madvise, brk and futex");
+  command->add_flag("--still", options->still,
+                    "ptrace: all other threads stand still from the prediction on until it is done, so that it is exact");
   command->add_option("--timeout", options->timeout_s, "how long to wait for the process's answer, or a safe moment")
       ->check(CLI::Range(0.001, 86400.0))
       ->option_text("SECONDS [10]");
@@ -62,7 +66,13 @@ void add_trim_command(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(0.0, 86400.0))
       ->option_text("SECONDS [2]");
   command->footer(example("heapspy trim 4242"));
-  command->callback([options, &invocation] { invocation.status = trim(*options); });
+  command->callback([options, &invocation] {
+    if (options->still && options->method == "auto") options->method = "ptrace";
+    if (options->still && options->method != "ptrace")
+      throw Failure(ExitStatus::wrong_usage,
+                    fmt::format("--still is for --method ptrace; {} needs other threads of the process", options->method));
+    invocation.status = trim(*options);
+  });
 }
 
 }  // namespace heapspy::cli

@@ -1,8 +1,12 @@
-// A trim of a process that runs under no recorder. What it will return is predicted from its heap, read right before.
+// A trim of a process that runs under no recorder. What it will return is predicted from its heap, read right before; exactly
+// where all other threads stand still meanwhile (--still).
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <memory>
+#include <thread>
 
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/recorder_request.h"
@@ -11,6 +15,7 @@
 #include "analyzer/process/borrowed_thread.h"
 #include "analyzer/process/exported_symbol.h"
 #include "analyzer/process/java_attach.h"
+#include "analyzer/process/stopped_process.h"
 #include "analyzer/report/inspection.h"
 #include "analyzer/report/inspection_json.h"
 
@@ -23,6 +28,8 @@ using report::Inspection;
 constexpr const char* kTrimOfJava = "System.trim_native_heap";
 constexpr std::size_t kMostCounted =
     256;  // madvise calls: to count one takes ten times as long as to make it, and a lock is held
+
+constexpr std::chrono::milliseconds kBetweenLooks{1}, kMostStill{2000};
 
 [[noreturn]] void refuse(const std::string& line) { throw Failure(ExitStatus::target_refused, line); }
 
@@ -50,6 +57,7 @@ void add_arenas(const Inspection& inspection, TrimOutcome& outcome) {
   if (!outcome.predicted) outcome.unpredicted = "the kernel does not say which pages of it are resident";
   outcome.arenas = report::inspection_json(inspection, {}).at("arenas");
   outcome.live_as_asked = false;
+  outcome.rows.clear();
   for (const report::InspectedArena& arena : inspection.arenas)
     outcome.rows.push_back({report::arena_label(arena), arena.system_bytes, arena.resident_bytes, arena.in_use_bytes,
                             arena.trimmable_bytes, arena.pinned_bytes, arena.cached_bytes});
@@ -90,21 +98,62 @@ std::uint64_t address_of_trim(const LiveProcess& target, const heap::ArenaRing& 
   return *address;
 }
 
+// The heap when the borrowed thread is at hand: the first look was before the wait for it, and other threads went on since.
+struct LastLook {
+  std::unique_ptr<process::StoppedProcess> stopped;
+  std::optional<heap::HeapCopy> copy;
+};
+
+bool any_locked(const process::StoppedProcess& stopped, const heap::ArenaRing& ring) {
+  return std::ranges::any_of(ring.arenas, [&](std::uint64_t arena) {
+    return static_cast<std::uint32_t>(stopped.read_value<std::uint64_t>(arena).value_or(0)) != 0;
+  });
+}
+
+// Of arenas that nobody has locked malloc_trim waits for none, so it may run while the others stand still.
+LastLook last_look(const LiveProcess& target, pid_t held, const Inspection& first, const TrimOptions& options) {
+  const auto until = std::chrono::steady_clock::now() + patience_of(options);
+  LastLook look;
+  do {
+    look.stopped.reset();
+    const auto room = std::make_shared<heap::CopyRoom>(first.heap->copy.copied_bytes / 64 * 65);
+    do {
+      if (look.stopped) {
+        look.stopped.reset();
+        std::this_thread::sleep_for(kBetweenLooks);
+      }
+      look.stopped = std::make_unique<process::StoppedProcess>(target, held);
+    } while (options.still && any_locked(*look.stopped, first.heap->copy.ring) && std::chrono::steady_clock::now() < until);
+    look.copy = heap::copy_heaps(*look.stopped, room);
+    if (!options.still || (look.copy && !look.copy->any_locked())) return look;
+  } while (std::chrono::steady_clock::now() < until);
+  refuse(fmt::format(
+      "a thread of process {} was inside malloc at every look within {:g} s, so malloc_trim would wait for it for ever; "
+      "--timeout looks for longer, without --still the others run on",
+      target.pid(), options.timeout_s));
+}
+
 TrimOutcome trim_by_thread(const LiveProcess& target, const TrimOptions& options) {
   refuse_filtered(target, options);
-  const Inspection inspection = inspect(target);
+  Inspection inspection = inspect(target);
   TrimOutcome outcome;
   outcome.method = "ptrace";
   add_arenas(inspection, outcome);
-  const heap::ArenaRing& ring = inspection.heap->copy.ring;
+  const heap::ArenaRing ring = inspection.heap->copy.ring;
   const std::uint64_t function = address_of_trim(target, ring);
   const bool count = heap::predict_trim(inspection.heap->copy, inspection.heap->walk).size() <= kMostCounted;
   process::BorrowedThread thread(target, ring.library, patience_of(options));
   outcome.by = fmt::format("thread {}, borrowed in system call {}", thread.tid(), thread.at_call());
+  LastLook look = last_look(target, thread.tid(), inspection, options);
   add_totals(target, outcome.rss_before, outcome.anonymous_before);
-  const process::CallOutcome call = thread.call(function, 0, count, patience_of(options));
+  if (!options.still) look.stopped->release();
+  const process::CallOutcome call =
+      thread.call(function, 0, count, options.still ? std::min(kMostStill, patience_of(options)) : patience_of(options));
   add_totals(target, outcome.rss_after, outcome.anonymous_after);
+  if (options.still) outcome.still_s = look.stopped->release();
   thread.give_back();
+  if (look.copy) report::look_again(inspection, std::move(*look.copy));
+  if (inspection.heap->proven()) add_arenas(inspection, outcome);  // else a thread was amid a change: by the first look
   outcome.duration_s = call.seconds;
   outcome.madvise_calls = call.madvise_calls;
   add_returned(outcome);

@@ -100,6 +100,7 @@ void print_trim_json(const process::LiveProcess& target, const TrimOutcome& outc
                                        {"anonymous_after_bytes", or_null(outcome.anonymous_after)},
                                        {"duration_s", or_null(outcome.duration_s)},
                                        {"madvise_calls", or_null(outcome.madvise_calls)},
+                                       {"still_s", or_null(outcome.still_s)},
                                        {"faults_after", faults},
                                        {"arenas", outcome.arenas}};
   fmt::print("{}", report::dump_json(root));
@@ -111,7 +112,9 @@ void print_trim_text(const process::LiveProcess& target, const TrimOutcome& outc
       difference(outcome), outcome.duration_s ? findings::seconds_text(*outcome.duration_s) : "?",
       outcome.madvise_calls ? ", " + findings::plural_text(*outcome.madvise_calls, "madvise call", "madvise calls") : "");
   fmt::print("{}   pid {}\n", report::fit(report::command_text(target.command()), 80), target.pid());
-  if (!outcome.by.empty()) fmt::print("by {}\n", report::printable(outcome.by));
+  if (!outcome.by.empty())
+    fmt::print("by {}{}\n", report::printable(outcome.by),
+               outcome.still_s ? fmt::format("; all others stood still for {}", findings::seconds_text(*outcome.still_s)) : "");
   fmt::print("RSS {} before, {} after{}\n", bytes_or_unknown(outcome.rss_before), bytes_or_unknown(outcome.rss_after),
              outcome.method == "recorder" && outcome.rss_source == "smaps_rollup"
                  ? " (by /proc, before the request and after the answer)"

@@ -16,6 +16,7 @@ namespace heapspy::cli {
 struct TrimOptions {
   pid_t pid = 0;
   bool json = false, with_seccomp = false;
+  bool still = false;  // no other thread runs between the prediction and the end of malloc_trim
   double timeout_s = 10;
   double watch_s = 2;  // how long page faults are counted afterwards
   std::string method = "auto";
@@ -40,6 +41,7 @@ struct TrimOutcome {
   std::optional<std::uint64_t> anonymous_before, anonymous_after;  // of it; what a trim can return
   std::optional<double> duration_s;                                // of malloc_trim alone (jcmd: of the command)
   std::optional<std::uint64_t> madvise_calls;
+  std::optional<double> still_s;           // how long all other threads stood still; nullopt: they ran on
   std::optional<PageFaults> faults_after;  // in the watch_s after it
   nlohmann::ordered_json arenas = nlohmann::ordered_json::array();
   std::vector<TrimmedArena> rows;

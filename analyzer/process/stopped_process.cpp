@@ -23,8 +23,8 @@ constexpr std::size_t kMostPieces = 1024;                     // IOV_MAX
 
 }  // namespace
 
-StoppedProcess::StoppedProcess(const LiveProcess& process)
-    : process_(process), begin_(Clock::now()), page_bytes_(static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))) {
+StoppedProcess::StoppedProcess(const LiveProcess& process, pid_t held)
+    : process_(process), held_(held), begin_(Clock::now()), page_bytes_(static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))) {
   try {
     seize_all();
     read_registers();
@@ -69,13 +69,13 @@ void StoppedProcess::seize_all() {
   for (bool more = true; more;) {
     more = false;
     for (const pid_t tid : process_.tasks()) {
-      if (seized_.contains(tid) || !seize(tid)) continue;
+      if (tid == held_ || seized_.contains(tid) || !seize(tid)) continue;
       seized_.emplace(tid, Seized{});
       more = true;
     }
     wait_until_stopped();
   }
-  if (seized_.empty() || !process_.alive())
+  if ((seized_.empty() && held_ == 0) || !process_.alive())
     throw TargetError(TargetError::Reason::gone, fmt::format("process {} has ended", process_.pid()));
 }
 
@@ -120,8 +120,8 @@ void StoppedProcess::read_registers() {
     ThreadState state;
     state.tid = tid;
     const auto thread = seized_.find(tid);
-    if (thread == seized_.end()) continue;  // a leader that ended before its threads
-    if (thread->second.stopped) {
+    if (thread == seized_.end() && tid != held_) continue;  // a leader that ended before its threads
+    if (tid == held_ || thread->second.stopped) {
       user_regs_struct registers{};
       iovec room{&registers, sizeof registers};
       if (::ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &room) == 0) {

@@ -16,8 +16,9 @@ namespace heapspy::process {
 class StoppedProcess : public Target {
  public:
   // Returns when every thread stands still and the mappings are read. Throws TargetError; then nothing is stopped any more.
-  // `process` must outlive it. Construction, use and release on one thread (ptrace's rule).
-  explicit StoppedProcess(const LiveProcess& process);
+  // `process` must outlive it. Construction, use and release on one thread (ptrace's rule). `held`: a thread of it that stands
+  // still by ptrace already (a BorrowedThread of the same caller), and goes on doing so; 0: none.
+  explicit StoppedProcess(const LiveProcess& process, pid_t held = 0);
   ~StoppedProcess() override;
   StoppedProcess(const StoppedProcess&) = delete;
   StoppedProcess& operator=(const StoppedProcess&) = delete;
@@ -52,6 +53,7 @@ class StoppedProcess : public Target {
   char state_of(pid_t tid) const;
 
   const LiveProcess& process_;
+  const pid_t held_;
   std::unordered_map<pid_t, Seized> seized_;
   std::chrono::steady_clock::time_point begin_;
   std::size_t asleep_ = 0;

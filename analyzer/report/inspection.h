@@ -96,6 +96,9 @@ struct Inspection {
 Inspection inspect_process(const process::LiveProcess&, bool join_trace = false);
 Inspection inspect_core(const process::CoreFile&);
 
+// A later copy of the heaps of the same process in place of those that `inspection` has.
+void look_again(Inspection& inspection, heap::HeapCopy copy);
+
 // "main", "arena 3", "mapped blocks".
 std::string arena_label(const InspectedArena&);
 

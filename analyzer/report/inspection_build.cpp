@@ -307,6 +307,14 @@ Inspection inspect_process(const process::LiveProcess& target, bool join) {
   return inspection;
 }
 
+void look_again(Inspection& inspection, heap::HeapCopy copy) {
+  inspection.heap = heap::take_apart(std::move(copy), inspection.heap->walk.layout.minor);
+  inspection.arenas.clear();
+  inspection.threads.clear();
+  inspection.notes.clear();
+  finish(inspection);
+}
+
 Inspection inspect_core(const process::CoreFile& core) {
   Inspection inspection;
   inspection.core = true;

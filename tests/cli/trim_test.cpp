@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "analyzer/process/child_process.h"
@@ -175,6 +176,20 @@ TEST_F(TrimFromOutside, ReturnsWhatItPredicts) {
   EXPECT_GE(first["madvise_calls"], 1);
   EXPECT_TRUE(first["faults_after"]["minor"].is_number());
   EXPECT_EQ(first["arenas"][0]["kind"], "main");
+}
+
+TEST_F(TrimFromOutside, WhileAllOthersStandStillReturnsExactlyWhatItPredicts) {
+  const Ran ran = heapspy({"trim", std::to_string(pid_), "--json", "--watch", "0", "--still"});
+  if (ran.status == 4) GTEST_SKIP() << ran.err;
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const json still = json::parse(ran.out);
+  EXPECT_EQ(still["method"], "ptrace");
+  EXPECT_GE(still["predicted_bytes"], 30 << 20);
+  EXPECT_EQ(still["returned_bytes"], still["predicted_bytes"]);
+  EXPECT_GT(still["still_s"], still["duration_s"]);
+  const Ran wrong = heapspy({"trim", std::to_string(pid_), "--still", "--method", "jcmd"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_EQ(wrong.err, "heapspy: --still is for --method ptrace; jcmd needs other threads of the process\n");
 }
 
 TEST_F(TrimFromOutside, TopShowsItWithoutRates) {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -71,6 +73,39 @@ TEST(StoppedProcess, StandsStillInAllItsThreadsAndThenGoesOn) {
     for (int i = 0; i < kThreads; i++)
       while (counters->of[i] == at[i]) std::this_thread::yield();
   }
+}
+
+TEST(StoppedProcess, LeavesAThreadToHimWhoHoldsItAlready) {
+  auto* counters = shared<Counters>();
+  ASSERT_NE(counters, nullptr);
+  ForkedChild child([] {},
+                    [counters] {
+                      std::thread other([counters] {
+                        for (;;) counters->of[1]++;
+                      });
+                      for (;;) counters->of[0]++;
+                    });
+  if (!may_stop(child.pid())) GTEST_SKIP() << "this process may not stop others";
+  while (counters->of[0] == 0 || counters->of[1] == 0) std::this_thread::yield();
+  ASSERT_EQ(::ptrace(PTRACE_SEIZE, child.pid(), nullptr, nullptr), 0);
+  ASSERT_EQ(::ptrace(PTRACE_INTERRUPT, child.pid(), nullptr, nullptr), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child.pid(), &status, __WALL), child.pid());
+  const std::uint64_t held = counters->of[0];
+  const LiveProcess process(child.pid());
+  {
+    const StoppedProcess stopped(process, child.pid());
+    ASSERT_EQ(stopped.threads().size(), 2u);
+    for (const ThreadState& thread : stopped.threads()) EXPECT_TRUE(thread.thread_pointer && thread.stack_pointer);
+    const std::uint64_t at = counters->of[1];
+    std::this_thread::yield();
+    EXPECT_EQ(counters->of[1], at);
+  }
+  const std::uint64_t at = counters->of[1];
+  while (counters->of[1] == at) std::this_thread::yield();
+  EXPECT_EQ(counters->of[0], held);
+  EXPECT_EQ(::ptrace(PTRACE_DETACH, child.pid(), nullptr, nullptr), 0);
+  while (counters->of[0] == held) std::this_thread::yield();
 }
 
 std::atomic<int>* signals_taken;
