@@ -1,4 +1,4 @@
-// heapspy inspect PID|CORE [--json] [--bins] [--chunks] [--heap ADDRESS]
+// heapspy inspect PID|CORE [--json] [--bins] [--chunks] [--heap ADDRESS] [--no-jcmd]
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 
 #include "analyzer/cli/command.h"
 #include "analyzer/report/inspection.h"
+#include "analyzer/report/inspection_java.h"
 #include "analyzer/report/inspection_json.h"
 #include "analyzer/report/inspection_text.h"
 #include "analyzer/report/report_json.h"
@@ -17,7 +18,7 @@ namespace {
 
 struct Options {
   std::string target, heap;
-  bool json = false, join_trace = true;
+  bool json = false, join_trace = true, ask_jvm = true;
   report::InspectionDetail detail;
 };
 
@@ -27,10 +28,13 @@ bool is_number(std::string_view text, Number& value, int base) {
   return error == std::errc{} && end == text.data() + text.size() && !text.empty();
 }
 
-report::Inspection inspect(const std::string& target, bool join_trace) {
+report::Inspection inspect(const Options& options) {
   pid_t pid = 0;
-  if (is_number(target, pid, 10) && pid > 0) return report::inspect_process(process::LiveProcess(pid), join_trace);
-  return report::inspect_core(process::CoreFile(target));
+  if (!is_number(options.target, pid, 10) || pid <= 0) return report::inspect_core(process::CoreFile(options.target));
+  const process::LiveProcess process(pid);
+  report::Inspection inspection = report::inspect_process(process, options.join_trace);
+  if (options.ask_jvm) report::ask_jvm(inspection, process);
+  return inspection;
 }
 
 void print_text(const report::Inspection& inspection, const Options& options) {
@@ -70,6 +74,8 @@ void add_inspect_command(CLI::App& app, Invocation& invocation) {
   command->add_option("--heap", options->heap, "a map of the heap that holds this address; of --chunks, those in it")
       ->option_text("ADDRESS");
   command->add_flag("--no-trace{false}", options->join_trace, "of a recorded process: without the call stacks of its trace");
+  command->add_flag("--no-jcmd{false}", options->ask_jvm,
+                    "of a JVM with -XX:NativeMemoryTracking: do not ask it for its own figures");
   command->footer(example("heapspy inspect 4242"));
   command->callback([options, &invocation] {
     if (!options->heap.empty()) {
@@ -81,7 +87,7 @@ void add_inspect_command(CLI::App& app, Invocation& invocation) {
                       fmt::format("--heap {}: an address in hexadecimal is wanted, like 0x7f0a14000000", options->heap));
       options->detail.heap = address;
     }
-    const report::Inspection inspection = inspect(options->target, options->join_trace);
+    const report::Inspection inspection = inspect(*options);
     if (options->json)
       fmt::print("{}", report::dump_json(report::inspection_json(inspection, options->detail)));
     else

@@ -11,6 +11,9 @@ using process::MappingKind;
 
 constexpr std::uint64_t kCompressedEnd = 32ull << 30;
 constexpr std::uint64_t kNodeBytes = 64ull << 20, kRootChunkBytes = 4ull << 20;
+constexpr std::uint64_t kCardBytes = 512;                  // of heap for a byte of a card table
+constexpr std::uint64_t kCollectorsReserve = 64ull << 10;  // guard pages of a stack are less
+constexpr std::uint64_t kSnapshotRoom = 192ull << 20;      // that the recorder reserves while it writes one
 constexpr std::uint64_t kClassSpaceAlignment = 16ull << 20, kClassSpaceBytes = 1ull << 30;  // CompressedClassSpaceSize
 
 bool unnamed_memory(const Mapping& m, MappingKind kind) {
@@ -36,6 +39,7 @@ class Finder {
       if (is_archive(i)) claim_archive(i);
     for (std::size_t i = 0; i < mappings_.size(); i++) metaspace_node(i);
     if (!result_.heap_found) uncompressed_heap();
+    collectors_memory();
     return std::move(result_);
   }
 
@@ -85,8 +89,12 @@ class Finder {
     while (first > 0 && joins(first - 1, first) && unnamed_memory(mappings_[first - 1], kinds_[first - 1]) &&
            mappings_[archive].start - mappings_[first - 1].start <= kNodeBytes)
       first--;
-    if (mappings_[archive].start - mappings_[first].start == kNodeBytes)
-      for (std::size_t i = first; i < archive; i++) claim(i);
+    // A block that malloc mapped right below may be one mapping with its first pages.
+    const std::uint64_t node = mappings_[archive].start - kNodeBytes;
+    const bool merged = first > 0 && joins(first - 1, first) && unnamed_memory(mappings_[first - 1], kinds_[first - 1]) &&
+                        mappings_[first - 1].start < node && mappings_[first - 1].write;
+    if (merged || mappings_[first].start == node)
+      for (std::size_t i = first - merged; i < archive; i++) claim(i);
   }
 
   // Starts at `i`: a run without gaps that is one node long, and ends in memory not committed yet.
@@ -120,6 +128,43 @@ class Finder {
       first = std::max(end, first + 1);
     }
   }
+
+  // Rows without a gap, of committed memory and of reserved.
+  void collectors_memory() {
+    const auto unclaimed = [&](std::size_t i) {
+      return unnamed_memory(mappings_[i], kinds_[i]) && result_.regions[i] == JavaRegion::none;
+    };
+    const std::uint64_t heap = heap_bytes();
+    for (std::size_t first = 0; first < mappings_.size();) {
+      std::size_t end = first;
+      bool reserves = false;
+      while (end < mappings_.size() && (end == first || joins(end - 1, end)) && unclaimed(end)) {
+        const bool of_recorder = end > first && mappings_[end].end - mappings_[end - 1].start == kSnapshotRoom;
+        reserves |= kinds_[end] == MappingKind::reserved && mappings_[end].size_bytes() >= kCollectorsReserve && !of_recorder;
+        end++;
+      }
+      for (std::size_t i = first; i < end; i++)
+        if (reserves || (heap && has_collectors_size(mappings_[i].size_bytes(), heap)))
+          result_.regions[i] = JavaRegion::collector;
+      first = std::max(end, first + 1);
+    }
+  }
+
+  std::uint64_t heap_bytes() const {
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < mappings_.size(); i++)
+      if (result_.regions[i] == JavaRegion::heap) bytes += mappings_[i].size_bytes();
+    return bytes;
+  }
+
+  static bool has_collectors_size(std::uint64_t bytes, std::uint64_t heap) {
+    constexpr std::uint64_t kSmall = 1ull << 20;  // where many things have one size
+    const std::uint64_t cards = heap / kCardBytes;
+    return bytes >= kSmall &&
+           std::any_of(std::begin(kCards), std::end(kCards), [&](std::uint64_t times) { return bytes == times * cards; });
+  }
+
+  static constexpr std::uint64_t kCards[] = {1, 2, 3, 8, 16, 32};
 
   std::span<const Mapping> mappings_;
   std::span<const MappingKind> kinds_;

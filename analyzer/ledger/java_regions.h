@@ -1,5 +1,5 @@
-// Which mappings of a process are HotSpot's: the Java heap, and metaspace and code. By evidence of their own; what has
-// none stays unclaimed.
+// Which mappings of a process are HotSpot's: the Java heap, metaspace and code, and what its collectors keep about the heap.
+// By evidence of their own; what has none stays unclaimed.
 #pragma once
 #include <span>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace heapspy::ledger {
 
 // archive: of classes; code: the code cache; metaspace: and compressed class space
-enum class JavaRegion : std::uint8_t { none, heap, archive, code, metaspace };
+enum class JavaRegion : std::uint8_t { none, heap, archive, code, metaspace, collector };
 
 struct JavaRegions {
   bool jvm = false;  // libjvm.so is mapped

@@ -40,13 +40,24 @@ class Sums {
 };
 
 // Whole mappings are counted as these: malloc's parts are one.
-enum class GroupKind : std::uint8_t { malloc, java_heap, java_code, thread_stacks, files, shared_memory, heapspy, other };
+enum class GroupKind : std::uint8_t {
+  malloc,
+  java_heap,
+  java_code,
+  java_collector,
+  thread_stacks,
+  files,
+  shared_memory,
+  heapspy,
+  other
+};
 constexpr std::size_t kGroups = static_cast<std::size_t>(GroupKind::other) + 1;
 
 GroupKind group_of(PartKind part) {
   switch (part) {
     case PartKind::java_heap: return GroupKind::java_heap;
     case PartKind::java_code: return GroupKind::java_code;
+    case PartKind::java_collector: return GroupKind::java_collector;
     case PartKind::thread_stacks: return GroupKind::thread_stacks;
     case PartKind::files: return GroupKind::files;
     case PartKind::shared_memory: return GroupKind::shared_memory;
@@ -195,6 +206,7 @@ class Builder {
     if (is_recorders_library(m)) return PartKind::heapspy;
     if (!trace_path_.empty() && m.name.starts_with(trace_path_)) return PartKind::heapspy;
     if (java_.regions[i] == JavaRegion::heap) return PartKind::java_heap;
+    if (java_.regions[i] == JavaRegion::collector) return PartKind::java_collector;
     if (java_.regions[i] != JavaRegion::none) return PartKind::java_code;
     switch (kinds_[i]) {
       case MappingKind::heapspy_trace: return PartKind::heapspy;
@@ -229,7 +241,7 @@ class Builder {
     for (std::size_t k = 0; k < kParts; k++) {
       const auto kind = static_cast<PartKind>(k);
       rest -= sums_.cut(kind, rest);
-      if (!java_.jvm && (kind == PartKind::java_heap || kind == PartKind::java_code)) continue;
+      if (!java_.jvm && kind >= PartKind::java_heap && kind <= PartKind::java_collector) continue;
       if (moment_.heap.unrecorded != (kind == PartKind::malloc_unsplit) && kind <= PartKind::malloc_unsplit) continue;
       if (kind == PartKind::malloc_undivided && !sums_[kind]) continue;
       ledger.parts.push_back({kind, sums_[kind]});

@@ -21,6 +21,7 @@ namespace heapspy::ledger {
   X(malloc_unsplit, "malloc")                        \
   X(java_heap, "Java heap")                          \
   X(java_code, "metaspace and code")                 \
+  X(java_collector, "GC structures")                 \
   X(thread_stacks, "thread stacks")                  \
   X(files, "libraries and files")                    \
   X(shared_memory, "shared memory")                  \

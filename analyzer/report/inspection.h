@@ -12,6 +12,7 @@
 #include "analyzer/process/core_file.h"
 #include "analyzer/process/live_process.h"
 #include "analyzer/process/memory_map.h"
+#include "analyzer/process/native_memory.h"
 #include "analyzer/report/report.h"
 
 namespace heapspy::report {
@@ -65,6 +66,12 @@ struct InspectedTrace {
   std::map<std::uint32_t, std::vector<FrameReport>> plug_frames;  // by site
 };
 
+// What a JVM counts of its own memory.
+struct InspectedJvm {
+  std::optional<process::NativeMemory> native_memory;
+  std::optional<std::string> why_not;  // it is not known
+};
+
 struct Inspection {
   ProcessReport process;
   bool core = false;
@@ -76,6 +83,7 @@ struct Inspection {
   Bytes trim_prediction_bytes, trim_at_most_bytes;
   std::vector<heap::PinsOfSize> pinned_by_size;  // those that pin most
   std::optional<InspectedTrace> trace;           // nullopt: it does not run under the recorder, or the trace could not be read
+  std::optional<InspectedJvm> jvm;               // ask_jvm(); nullopt: it is none, or was not asked
   RssReport rss;
   std::vector<process::KindTotal> kinds;  // of mappings; where there is no heap to show
   Seconds pause_s;                        // nullopt: nothing was stopped

@@ -1,6 +1,7 @@
 #include "analyzer/report/inspection_json.h"
 
 #include "analyzer/heap/free_chunks.h"
+#include "analyzer/report/inspection_java.h"
 #include "analyzer/report/json_values.h"
 
 namespace heapspy::report {
@@ -200,6 +201,7 @@ Json inspection_json(const Inspection& inspection, const InspectionDetail& detai
                                        {"size_bytes", kind.size_bytes},
                                        {"rss_bytes", inspection.core ? Json() : Json(kind.rss_bytes)}};
                              })},
+      {"jvm", jvm_json(inspection)},
       {"checks", std::move(checks)},
       {"notes", inspection.notes},
       {"pause_s", maybe(inspection.pause_s)},

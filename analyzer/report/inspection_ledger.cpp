@@ -61,8 +61,6 @@ void share_heaps(const heap::TakenApart& apart, Shares& shares) {
     if (model::MappingShare* share = shares.at(block.start)) share->parts.live += block.resident_bytes.value_or(0);
 }
 
-constexpr const char* kInUsePart = "malloc: in use";
-
 }  // namespace
 
 void add_rss(Inspection& inspection, const std::vector<process::Mapping>& mappings, process::Evidence evidence) {

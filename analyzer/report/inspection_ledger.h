@@ -7,6 +7,9 @@
 
 namespace heapspy::report {
 
+// Blocks in use with headers and rounding: a heap does not say what was asked for.
+inline constexpr const char* kInUsePart = "malloc: in use";
+
 // `mappings`: of smaps. Fills Inspection::rss and kinds.
 void add_rss(Inspection&, const std::vector<process::Mapping>& mappings, process::Evidence evidence);
 // Of mappings alone: kinds.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "analyzer/findings/quantity.h"
+#include "analyzer/report/inspection_java.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/sections.h"
 #include "analyzer/report/table.h"
@@ -211,7 +212,9 @@ Lines inspection_lines(const Inspection& inspection, const Screen& screen) {
     lines = {title(inspection), allocator_text(inspection)};
     append(lines, without_heap(inspection));
   } else {
-    lines = wrap(conclusion(inspection), kWidth);
+    const std::string jvm = beyond_text(inspection);
+    if (!jvm.empty()) lines = wrap(jvm, kWidth);
+    append(lines, wrap(conclusion(inspection), kWidth));
     for (std::string& line : lines) line = heading(line, screen);
     lines.push_back(title(inspection));
     append(lines, wrap(allocator_text(inspection), kWidth));
@@ -234,6 +237,10 @@ Lines inspection_lines(const Inspection& inspection, const Screen& screen) {
   if (const Lines rss = rss_lines(inspection, screen); !rss.empty()) {
     lines.emplace_back();
     append(lines, rss);
+  }
+  if (const Lines jvm = jvm_lines(inspection, screen); !jvm.empty()) {
+    lines.emplace_back();
+    append(lines, jvm);
   }
   if (inspection.heap) {
     lines.emplace_back();

@@ -86,7 +86,7 @@ TEST(RssLedger, PutsEveryMappingIntoItsPart) {
   EXPECT_EQ(ledger.bytes(PartKind::shared_memory), 7 * kPage);
   EXPECT_EQ(ledger.bytes(PartKind::heapspy), (11 + 13 + 4) * kPage);
   EXPECT_EQ(ledger.bytes(PartKind::other), 13 * kPage);
-  EXPECT_EQ(ledger.parts.size(), ledger::kParts - 4);  // no JVM, and malloc in its parts
+  EXPECT_EQ(ledger.parts.size(), ledger::kParts - 5);  // no JVM, and malloc in its parts
   EXPECT_TRUE(ledger.notes.empty());
 }
 
@@ -325,12 +325,41 @@ TEST_F(Jvm, AHeapTooLargeForCompressedPointersIsFoundBySize) {
   EXPECT_TRUE(ledger.notes.empty());
 }
 
+// As G1 of version 17 lays them out: bitmaps and card tables committed in step with the heap.
+TEST_F(Jvm, WhatCollectorsCommitInStepWithTheHeapHasAPartOfItsOwn) {
+  const RssLedger before = ledger::rss_ledger(moment);
+  trace::Mapping library = moment.mappings.back();
+  moment.mappings.pop_back();
+  moment.rss_bytes = *moment.rss_bytes - library.rss_bytes;
+  add(moment, mapping(0x7fda1fe00000, 0x7fda1ffd4000, 30 * kPage));
+  none(0x7fda1ffd4000, 0x7fda2014c000);
+  add(moment, mapping(0x7fda2014c000, 0x7fda20190000, 7 * kPage));
+  add(moment, mapping(0x7fda21000000, 0x7fda21300000, 11 * kPage));  // a bitmap that is whole: 192 MiB / 64
+  add(moment, mapping(0x7fda22000000, 0x7fda22310000, 13 * kPage));  // nothing that a collector has
+  none(0x7fda23000000, 0x7fda23004000);                              // the guard pages of a stack …
+  add(moment, mapping(0x7fda23004000, 0x7fda23100000, 3 * kPage));
+  add(moment, mapping(0x7fda24000000, 0x7fda24400000, 17 * kPage));  // … and a snapshot that the recorder writes
+  none(0x7fda24400000, 0x7fda30000000);
+  add(moment, library);
+  const RssLedger ledger = ledger::rss_ledger(moment);
+  EXPECT_EQ(ledger.bytes(PartKind::java_collector), (30 + 7 + 11) * kPage);
+  EXPECT_EQ(ledger.bytes(PartKind::other), before.bytes(PartKind::other) + (13 + 3 + 17) * kPage);
+  expect_sum(ledger);
+}
+
+TEST_F(Jvm, MetaspaceThatABlockOfMallocsIsMergedWithIsMetaspace) {
+  trace::Mapping& node = moment.mappings[2];
+  node.start -= 0x200000;
+  EXPECT_EQ(pieces(ledger::rss_ledger(moment), PartKind::java_code)[0],
+            (Pieces::value_type{"metaspace and class space", (100 + 200 + 40) * kPage}));
+}
+
 TEST_F(Jvm, ProgramsWithoutOneHaveNoJavaParts) {
   moment.mappings.pop_back();
   moment.rss_bytes = *moment.rss_bytes - 60 * kPage;
   const RssLedger ledger = ledger::rss_ledger(moment);
   for (const ledger::Part& part : ledger.parts)
-    EXPECT_TRUE(part.kind != PartKind::java_heap && part.kind != PartKind::java_code);
+    EXPECT_TRUE(part.kind < PartKind::java_heap || part.kind > PartKind::java_collector);
   expect_sum(ledger);
 }
 
