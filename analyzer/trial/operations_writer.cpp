@@ -69,10 +69,16 @@ OperationsWriter::OperationsWriter(const std::string& path, const trace::Clock& 
 
 OperationsWriter::~OperationsWriter() { ::close(file_); }
 
+std::uint64_t OperationsWriter::played_us(Tick tick) {
+  Tick waited = stood_still_;
+  if (tick > snapshot_begin_) waited += std::min(tick, snapshot_end_) - snapshot_begin_;
+  const double seconds = clock_.seconds(tick - std::min(tick, waited));
+  return last_us_ = std::max(last_us_, static_cast<std::uint64_t>(std::max(seconds, 0.0) * 1e6));
+}
+
 Operation OperationsWriter::operation(Play play, ThreadId thread, Tick tick) {
   Operation operation{};
-  last_us_ = std::max(last_us_, static_cast<std::uint64_t>(std::max(clock_.seconds(tick), 0.0) * 1e6));
-  operation.time_us = last_us_;
+  operation.time_us = played_us(tick);
   operation.thread = player_of(thread);
   operation.play = play;
   return operation;
@@ -227,9 +233,14 @@ void OperationsWriter::thread_ended(ThreadId thread, Tick tick) {
 
 void OperationsWriter::snapshot_taken(const trace::Snapshot& snapshot) {
   Operation next{};
-  last_us_ = std::max(last_us_, static_cast<std::uint64_t>(std::max(clock_.seconds(snapshot.begin), 0.0) * 1e6));
-  next.time_us = last_us_;
+  next.time_us = played_us(snapshot.begin);
   next.play = Play::measure;
+  if (snapshot.end > snapshot.begin && snapshot.begin >= snapshot_end_ &&
+      (threads_ == 1 || snapshot.reason == format::SnapshotReason::exit)) {
+    stood_still_ += snapshot_end_ - snapshot_begin_;
+    snapshot_begin_ = snapshot.begin;
+    snapshot_end_ = snapshot.end;
+  }
   write(next);
   if (touch_ != Touch::recorded || snapshot.page_bytes != kPage) return;
   for (auto& [address, placed] : live_) {
@@ -274,7 +285,7 @@ void OperationsWriter::estimate_touches() {
 
 void OperationsWriter::finish(Tick end) {
   Operation last{};
-  last.time_us = std::max(last_us_, static_cast<std::uint64_t>(std::max(clock_.seconds(end), 0.0) * 1e6));
+  last.time_us = played_us(end);
   last.play = Play::end;
   write(last);
   OperationsHeader header{};

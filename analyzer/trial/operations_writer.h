@@ -5,6 +5,9 @@
 // of those is taken, or of those of the same power of two; where no snapshot saw any, each page is written. Pages of memory
 // that was used before are in RAM whether this block wrote them or not: that estimate is from above.
 //
+// The time of snapshots that the program waited for is left out: without the recorder it would not have passed. A program of
+// one thread takes them itself, and so does the one that exits; else a thread of the recorder's does, beside the program.
+//
 // Memory grows with live blocks and threads.
 #pragma once
 #include <array>
@@ -43,8 +46,9 @@ class OperationsWriter final : public trace::Observer {
   void finish(trace::Tick end);
   std::uint64_t calls() const { return calls_; }  // operations that call the allocator
   bool touch_is_told() const { return touch_told_; }
-  std::uint32_t threads() const { return threads_; }    // that are played, most at a time
-  std::uint64_t left_out() const { return left_out_; }  // calls whose block is not known
+  std::uint32_t threads() const { return threads_; }      // that are played, most at a time
+  std::uint64_t duration_us() const { return last_us_; }  // of what is played; after finish()
+  std::uint64_t left_out() const { return left_out_; }    // calls whose block is not known
 
   void allocated(const trace::Block&, trace::Tick) override;
   void released(const trace::Block&, trace::ThreadId by, trace::Release, trace::Tick) override;
@@ -69,6 +73,7 @@ class OperationsWriter final : public trace::Observer {
   struct Share {
     double resident = 0, pages = 0;
   };
+  std::uint64_t played_us(trace::Tick);  // since the start, without what the recorder took; does not decrease
   Operation operation(Play, trace::ThreadId, trace::Tick);
   std::uint64_t call(Play, trace::ThreadId, trace::Tick, std::uint32_t slot, std::uint64_t size = 0,
                      unsigned log2_alignment = 0);
@@ -90,6 +95,8 @@ class OperationsWriter final : public trace::Observer {
   bool failed_ = false, touch_told_ = false;
   std::vector<Operation> buffer_;  // not in the file yet
   std::uint64_t written_ = 0, calls_ = 0, left_out_ = 0, last_us_ = 0;
+  // The last snapshot that the program waited for, and for how long it did before.
+  trace::Tick snapshot_begin_ = 0, snapshot_end_ = 0, stood_still_ = 0;
   std::unordered_map<std::uint64_t, Placed> live_;  // by address
   std::vector<std::uint32_t> free_slots_;
   std::vector<std::uint16_t> turns_;                          // of each slot: operations so far

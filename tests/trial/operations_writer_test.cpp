@@ -22,11 +22,12 @@ using trial::Touch;
 class Operations : public testing::Test {
  protected:
   std::string path = testing::TempDir() + "heapspy-operations-" + std::to_string(getpid());
+  const trace::Clock clock;  // a tick is a nanosecond
   std::optional<OperationsWriter> writer;
   World world;
 
   void begin(Touch touch = Touch::recorded) {
-    writer.emplace(path, trace::Clock(), touch);  // a tick is a nanosecond
+    writer.emplace(path, clock, touch);
     world.watch(&*writer);
   }
   std::vector<Operation> finish(OperationsHeader* header = nullptr) {
@@ -129,6 +130,35 @@ TEST_F(Operations, WriteThePagesThatTheTraceTells) {
   EXPECT_EQ(all[2].touch_pages, 3u) << "the mean of the others of its size";
   EXPECT_EQ(all[1].turn, 0u);
   EXPECT_EQ(all[5].turn, 1u) << "the realloc is the second on its slot";
+}
+
+TEST_F(Operations, LeaveOutTheTimeOfSnapshotsThatTheProgramWaitedFor) {
+  begin();
+  const auto snapshot = [&](trace::Tick from, trace::Tick to, format::SnapshotReason reason = format::SnapshotReason::peak) {
+    trace::Snapshot taken;
+    taken.begin = from, taken.end = to, taken.reason = reason;
+    writer->snapshot_taken(taken);
+  };
+  world.now = 2'000'000;
+  world.allocate(1, 0x1000, 1);
+  snapshot(3'000'000, 8'000'000);  // by the one thread itself
+  world.now = 6'000'000;           // its stamp is between two that stand before and after: not later than the snapshot began
+  world.allocate(1, 0x2000, 1);
+  world.now = 9'000'000;
+  world.allocate(1, 0x3000, 1);
+  snapshot(10'000'000, 12'000'000);
+  world.now = 13'000'000;
+  world.allocate(2, 0x4000, 1);
+  snapshot(14'000'000, 20'000'000);  // beside two threads
+  world.now = 21'000'000;
+  world.allocate(2, 0x5000, 1);
+  snapshot(22'000'000, 30'000'000, format::SnapshotReason::exit);
+  world.now = 31'000'000;
+  const std::vector<Operation> all = finish();
+  const std::uint64_t times[] = {2'000, 3'000, 3'000, 4'000, 5'000, 6'000, 7'000, 14'000, 15'000, 16'000};
+  ASSERT_EQ(all.size(), std::size(times));
+  for (std::size_t i = 0; i < all.size(); i++) EXPECT_EQ(all[i].time_us, times[i]) << i;
+  EXPECT_EQ(writer->duration_us(), 16'000u);
 }
 
 TEST_F(Operations, TouchNothingOfLargeBlocksWhenAskedTo) {
