@@ -1,4 +1,5 @@
-// heapspy replay TRACE [--with LIST] [--repeat N] [--touch recorded|all|none] [--order total|window] [--cpus N] [--json]
+// heapspy replay TRACE [--with LIST] [--repeat N] [--touch recorded|all|none] [--order total|window] [--cpus N] [--ledger]
+// [--json]
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -15,6 +16,8 @@
 #include "analyzer/cli/recorder_library.h"
 #include "analyzer/findings/quantity.h"
 #include "analyzer/process/child_process.h"
+#include "analyzer/process/live_process.h"
+#include "analyzer/report/inspection.h"
 #include "analyzer/report/plot.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/screen.h"
@@ -34,7 +37,7 @@ struct Options {
   std::string trace, with = "default,arena_max=1,arena_max=2,trim_threshold=128KiB,jemalloc,tcmalloc,mimalloc";
   std::string touch = "recorded", order = "total";
   unsigned repeat = 1, cpus = 0;
-  bool json = false;
+  bool json = false, ledger = false;
   bool ranges() const { return order == "total"; }
 };
 
@@ -62,6 +65,36 @@ ordered_json range_json(const Options& options, const trial::Range& range) {
   return options.ranges() ? ordered_json({range.least, range.most}) : ordered_json();
 }
 
+ordered_json memory_calls_json(const std::optional<trial::MemoryCalls>& calls) {
+  if (!calls) return {};
+  return {{"brk", calls->brk},       {"mmap", calls->mmap},         {"munmap", calls->munmap},
+          {"mremap", calls->mremap}, {"mprotect", calls->mprotect}, {"madvise", calls->madvise}};
+}
+
+ordered_json ledger_json(const ReplayedSetting& each) {
+  if (each.ledger_at_peak.empty() && each.ledger_at_end.empty()) return {};
+  const auto parts = [](const std::vector<trial::LedgerPart>& ledger) {
+    ordered_json list = ordered_json::array();
+    for (const trial::LedgerPart& part : ledger) list.push_back({{"name", part.name}, {"bytes", part.bytes}});
+    return ledger.empty() ? ordered_json() : list;
+  };
+  return {{"peak", parts(each.ledger_at_peak)}, {"end", parts(each.ledger_at_end)}};
+}
+
+// The heap of a replay that waits, taken apart; nothing where that cannot be done.
+std::vector<trial::LedgerPart> look(pid_t pid) {
+  std::vector<trial::LedgerPart> parts;
+  try {
+    const report::Inspection inspection = report::inspect_process(process::LiveProcess(pid), false);
+    if (!inspection.heap) return {};
+    for (const report::PartReport& part : inspection.rss.parts)
+      if (part.name.starts_with("malloc: ")) parts.push_back({part.name.substr(8), part.bytes});
+  } catch (const process::TargetError&) {
+    return {};
+  }
+  return parts;
+}
+
 void print_json(const Options& options, const trial::Replay& replay) {
   ordered_json runs = ordered_json::array(), missing = ordered_json::array();
   for (const ReplayedSetting& each : replay.settings) {
@@ -87,7 +120,9 @@ void print_json(const Options& options, const trial::Replay& replay) {
                       {"minor_faults", cost.minor_faults},
                       {"lock_waits", or_null(cost.lock_waits)},
                       {"lock_wait_s", or_null(cost.lock_wait_s)},
+                      {"syscalls", memory_calls_json(each.memory_calls)},
                       {"failed", run.failed},
+                      {"ledger", ledger_json(each)},
                       {"curve", curve_json(run)}});
     }
     const std::string& reason = each.recipe.unavailable.empty() ? each.problem : each.recipe.unavailable;
@@ -135,6 +170,33 @@ void print_plot(const trial::Replay& replay, const std::vector<char>& marks) {
   for (const std::string& line : lines) fmt::print("{}\n", line);
 }
 
+// One line a setting and moment: what the heap in RAM was made of.
+void print_ledgers(const trial::Replay& replay, std::size_t width) {
+  std::vector<std::string> names;
+  for (const ReplayedSetting& each : replay.settings)
+    for (const auto* ledger : {&each.ledger_at_peak, &each.ledger_at_end})
+      for (const trial::LedgerPart& part : *ledger)
+        if (part.bytes && std::find(names.begin(), names.end(), part.name) == names.end()) names.push_back(part.name);
+  if (names.empty()) {
+    fmt::print("\nNo heap could be taken apart: only those of the C library's allocator can, where ptrace is allowed.\n");
+    return;
+  }
+  fmt::print("\nWhat the heap was made of, by heapspy inspect\n  {:<{}}      ", "", width);
+  for (const std::string& name : names) fmt::print("{:>{}}", name, std::max<std::size_t>(name.size() + 2, 12));
+  fmt::print("\n");
+  for (const ReplayedSetting& each : replay.settings)
+    for (const bool at_end : {false, true}) {
+      const std::vector<trial::LedgerPart>& ledger = at_end ? each.ledger_at_end : each.ledger_at_peak;
+      if (ledger.empty()) continue;
+      fmt::print("  {:<{}}  {}", at_end ? "" : each.setting.text, width, at_end ? "end " : "peak");
+      for (const std::string& name : names) {
+        const auto part = std::find_if(ledger.begin(), ledger.end(), [&](const auto& one) { return one.name == name; });
+        fmt::print("{:>{}}", part == ledger.end() ? "-" : bytes_text(part->bytes), std::max<std::size_t>(name.size() + 2, 12));
+      }
+      fmt::print("\n");
+    }
+}
+
 std::string range_text(const trial::Range& range) {
   return fmt::format("{} to {}", bytes_text(range.least), bytes_text(range.most));
 }
@@ -145,8 +207,8 @@ void print_text(const Options& options, const trial::Replay& replay) {
   for (const ReplayedSetting& each : replay.settings) width = std::max(width, each.setting.text.size());
   const std::vector<char> marks = marks_of(replay.settings);
   const bool waits = replay.threads > 1 && options.ranges();
-  fmt::print("\n  {:<{}}{:>11}{:>11}{:>8}{:>10}{:>14}{}{}\n", "setting", width, "heap peak", "heap end", "arenas", "CPU",
-             "minor faults", waits ? "  lock waits" : "", options.ranges() ? "  peak between" : "");
+  fmt::print("\n  {:<{}}{:>11}{:>11}{:>8}{:>10}{:>9}{}{}\n", "setting", width, "heap peak", "heap end", "arenas", "CPU",
+             "faults", waits ? "  lock waits" : "", options.ranges() ? " syscalls  peak between" : "");
   for (std::size_t i = 0; i < replay.settings.size(); i++) {
     const ReplayedSetting& each = replay.settings[i];
     const Replayed* run = each.middle();
@@ -156,12 +218,16 @@ void print_text(const Options& options, const trial::Replay& replay) {
       continue;
     }
     const Replayed& cost = *each.cost();
-    fmt::print("{} {:<{}}{:>11}{:>11}{:>8}{:>10}{:>14}", marks[i], each.setting.text, width, bytes_text(run->peak_heap_bytes),
+    fmt::print("{} {:<{}}{:>11}{:>11}{:>8}{:>10}{:>9}", marks[i], each.setting.text, width, bytes_text(run->peak_heap_bytes),
                bytes_text(run->end_heap_bytes), run->arenas ? count_text(*run->arenas) : "-", seconds_text(cost.cpu_s),
                count_text(cost.minor_faults));
     if (waits) fmt::print("{:>12}", cost.lock_waits ? count_text(*cost.lock_waits) : "?");
-    fmt::print("{}\n", options.ranges() ? "  " + range_text(each.peak_range) : "");
+    if (options.ranges())
+      fmt::print("{:>9}  {}", each.memory_calls ? count_text(each.memory_calls->all()) : "?", range_text(each.peak_range));
+    fmt::print("\n");
   }
+  if (options.ranges()) fmt::print("Syscalls: brk, mmap, munmap, mremap, mprotect, madvise (--json has each).\n");
+  if (options.ledger) print_ledgers(replay, width);
   print_plot(replay, marks);
   for (const std::string& note : replay.notes) fmt::print("Note: {}.\n", note);
   if (touch_word(options, replay) == "estimated")
@@ -191,7 +257,8 @@ ExitStatus run(const Options& options) {
   plan.touch = touch_of(options.touch);
   plan.repeat = options.repeat;
   plan.order = options.order == "window" ? trial::Order::window : trial::Order::total;
-  plan.ranges = options.ranges();
+  plan.ranges = plan.count_memory_calls = options.ranges();
+  if (options.ranges() && (options.json || options.ledger)) plan.look = look;
   if (options.cpus) plan.cpus = options.cpus;
   plan.replayer = find_replayer();
   const trace::Reader reader(options.trace);
@@ -248,6 +315,9 @@ void add_replay_command(CLI::App& app, Invocation& invocation) {
       ->add_option("--cpus", options->cpus, "arenas are limited as on a machine with so many; if not given: the recorded one")
       ->check(CLI::Range(1u, 100000u))
       ->option_text("N");
+  command->add_flag(
+      "--ledger", options->ledger,
+      "also what each heap was made of at its peak and its end, where it is the C library's: live, pinned, trimmable …");
   command->add_flag("--json", options->json, "print schema heapspy.replay/1");
   command->footer(example("heapspy replay heapspy.java.4242.*.hspy --with default,arena_max=2,jemalloc"));
   command->callback([options, &invocation] { invocation.status = run(*options); });

@@ -17,6 +17,8 @@ constexpr int kArenasPerCpu = 8;    // glibc malloc/arena.c: NARENAS_FROM_NCORES
 constexpr int kJemallocPerCpu = 4;  // jemalloc: opt.narenas
 // What replays of the programs of bench/README.md ("Replay") err by, beyond what their repeats show.
 constexpr double kErrorOfOneThread = 0.03, kErrorOfThreads = 0.1;
+constexpr std::uint64_t kErrorBytes =
+    256 << 10;  // at least: small heaps differ by pages that the allocator or the process happens to write
 constexpr unsigned kRepeatsOfRandom = 3;  // jemalloc draws from an address
 
 // A file in TMPDIR that is in no folder any more as soon as it is open, so that nothing is left whatever ends this process.
@@ -104,15 +106,26 @@ struct Spread {
     most = std::max(most, value);
   }
   Range widened(double by) const {
-    return {static_cast<std::uint64_t>(static_cast<double>(least) * (1 - by)),
-            static_cast<std::uint64_t>(static_cast<double>(most) * (1 + by))};
+    const auto share = [&](std::uint64_t of) {
+      return std::max(static_cast<std::uint64_t>(static_cast<double>(of) * by), kErrorBytes);
+    };
+    return {least - std::min(least, share(least)), most + share(most)};
   }
 };
+
+struct Operations {
+  std::string path;
+  std::uint64_t duration_us = 0;
+};
+
+// Where the last trim falls before the end is by chance in a program that runs for some periods: at the end itself, or a period
+// before it.
+enum class LastTrim { as_it_falls, at_the_end, long_ago };
 
 // All replays of one plan.
 class Trials {
  public:
-  Trials(const trace::Reader& reader, const ReplayPlan& plan, const std::string& operations, Replay& result)
+  Trials(const trace::Reader& reader, const ReplayPlan& plan, const Operations& operations, Replay& result)
       : reader_(reader), plan_(plan), operations_(operations), result_(result) {}
 
   void run() {
@@ -120,16 +133,19 @@ class Trials {
       double pace;
       bool in_windows, is_try;
       bool (*wanted)(const Setting&, bool threaded);
+      LastTrim last_trim = LastTrim::as_it_falls;
     };
     const auto everywhere = [](const Setting&, bool) { return true; };
     const auto by_clock = [](const Setting& each, bool) { return goes_by_clock(each.kind); };
     const auto random = [](const Setting& each, bool) { return each.kind == SettingKind::jemalloc; };
+    const auto trims = [](const Setting& each, bool) { return each.kind == SettingKind::trim; };
     const auto threads = [](const Setting&, bool threaded) { return threaded; };
     const bool windows = plan_.order == Order::window;
     std::vector<Round> rounds(plan_.repeat, Round{1, windows, true, everywhere});
     if (plan_.ranges) {
       for (unsigned i = plan_.repeat; i < kRepeatsOfRandom; i++) rounds.push_back({1, windows, true, random});
       for (const double pace : {0.5, 2.0}) rounds.push_back({pace, windows, false, by_clock});
+      for (const LastTrim last : {LastTrim::at_the_end, LastTrim::long_ago}) rounds.push_back({1, windows, false, trims, last});
       if (!windows) rounds.push_back({1, true, false, threads});
     }
     spreads_.resize(result_.settings.size());
@@ -145,8 +161,11 @@ class Trials {
             continue;
           }
           if (plan_.progress) plan_.progress(++number, runs, each.setting);
-          play(i, round.pace, round.in_windows, round.is_try);
+          play(i, round.pace, round.in_windows, round.is_try, round.last_trim);
         }
+    if (plan_.count_memory_calls || plan_.look)
+      for (ReplayedSetting& each : result_.settings)
+        if (each.problem.empty() && each.middle()) count_and_look(each);
     const double error = threaded ? kErrorOfThreads : kErrorOfOneThread;
     for (std::size_t i = 0; i < result_.settings.size(); i++) {
       if (result_.settings[i].tries.empty()) continue;
@@ -156,15 +175,40 @@ class Trials {
   }
 
  private:
-  void play(std::size_t at, double pace, bool in_windows, bool is_try) {
-    ReplayedSetting& each = result_.settings[at];
-    ReplayRun run{plan_.replayer, operations_, {}, 0, pace, in_windows, 0};
+  ReplayRun prepared(const ReplayedSetting& each, double pace, bool in_windows) {
+    ReplayRun run;
+    run.replayer = plan_.replayer;
+    run.operations = operations_.path;
+    run.pace = pace;
+    run.in_windows = in_windows;
     const std::optional<int> cpus = plan_.cpus ? std::optional<int>(static_cast<int>(*plan_.cpus)) : reader_.process().cpus;
     run.environment = environment_for(each, cpus);
     if (!is_glibc(each.setting.kind)) run.usual_baseline_bytes = usual_baseline();
     // A program that takes twice as long is trimmed twice as often.
     if (each.setting.kind == SettingKind::trim)
       run.trim_us = static_cast<std::uint64_t>(static_cast<double>(each.setting.value) * 1000 / pace);
+    return run;
+  }
+
+  void count_and_look(ReplayedSetting& each) {
+    ReplayRun run = prepared(each, 1, false);
+    run.count_memory_calls = plan_.count_memory_calls;
+    if (plan_.look && is_glibc(each.setting.kind)) {
+      run.look_before = each.middle()->peak_operation + 1;
+      run.look = [&](pid_t pid, bool at_end) { (at_end ? each.ledger_at_end : each.ledger_at_peak) = plan_.look(pid); };
+    }
+    each.memory_calls = run_replay(run).result.memory_calls;
+  }
+
+  void play(std::size_t at, double pace, bool in_windows, bool is_try, LastTrim last_trim) {
+    ReplayedSetting& each = result_.settings[at];
+    ReplayRun run = prepared(each, pace, in_windows);
+    if (last_trim != LastTrim::as_it_falls) {
+      // Of a program that took a little less or more time; at most twice as much.
+      if (operations_.duration_us * 2 < run.trim_us) return;
+      const std::uint64_t last = operations_.duration_us % run.trim_us;
+      run.first_trim_us = std::max<std::uint64_t>(1, last_trim == LastTrim::at_the_end ? last : last + 1);
+    }
     ReplayOutcome outcome = run_replay(run);
     if (!outcome.problem.empty()) {
       each.problem = outcome.problem;
@@ -183,13 +227,10 @@ class Trials {
   // Of the replayer under the C library's allocator: from a replay of nothing.
   std::uint64_t usual_baseline() {
     if (!usual_baseline_) {
-      ReplayRun nothing{plan_.replayer,
-                        kNoOperations,
-                        environment_for({{SettingKind::base, "", 0}, {}, {}, {}, {}, {}, ""}, {}),
-                        0,
-                        1,
-                        false,
-                        0};
+      ReplayRun nothing;
+      nothing.replayer = plan_.replayer;
+      nothing.operations = kNoOperations;
+      nothing.environment = environment_for(ReplayedSetting(), {});
       usual_baseline_ = run_replay(nothing).result.baseline_bytes;
     }
     return *usual_baseline_;
@@ -200,7 +241,7 @@ class Trials {
   };
   const trace::Reader& reader_;
   const ReplayPlan& plan_;
-  const std::string& operations_;
+  const Operations& operations_;
   Replay& result_;
   std::vector<Spreads> spreads_;
   std::optional<std::uint64_t> usual_baseline_;
@@ -220,20 +261,25 @@ const Replayed* ReplayedSetting::middle() const {
 Replay replay(const trace::Reader& reader, const ReplayPlan& plan) {
   Replay result;
   OperationsFile file;
+  Operations operations;
   {
     OperationsWriter writer(file.name(), reader.clock(), plan.touch);
     file.keep_only_open(writer.fd());
     trace::Timeline timeline(reader, {&writer});
     const trace::TimelineCounts counts = timeline.run(std::nullopt, plan.preparing);
     writer.finish(std::max(counts.last_tick, reader.process().end_tick.value_or(0)));
+    operations.duration_us = writer.duration_us();
     result.left_out = writer.left_out();
     result.touch_is_told = writer.touch_is_told();
     result.threads = writer.threads();
   }
   result.notes = notes_on(reader, plan);
-  for (const Setting& setting : plan.settings)
-    result.settings.push_back({setting, recipe_of(setting, plan.replayer), {}, {}, {}, {}, ""});
-  const std::string operations = file.path();
+  for (const Setting& setting : plan.settings) {
+    ReplayedSetting& each = result.settings.emplace_back();
+    each.setting = setting;
+    each.recipe = recipe_of(setting, plan.replayer);
+  }
+  operations.path = file.path();
   Trials(reader, plan, operations, result).run();
   result.advice = advise(result.settings);
   return result;

@@ -17,13 +17,23 @@ namespace heapspy::trial {
 // them; faster, and the order within a window is by chance.
 enum class Order { total, window };
 
+// A part of the heap's memory in RAM, by the words of the ledger.
+struct LedgerPart {
+  std::string name;
+  std::uint64_t bytes = 0;
+};
+
 struct ReplayPlan {
   std::string replayer;  // path of heapspy-replayer
   std::vector<Setting> settings;
   Touch touch = Touch::recorded;
   Order order = Order::total;
   unsigned repeat = 1;
-  bool ranges = true;            // further replays for the range, and for what threads at once cost
+  bool ranges = true;  // further replays for the range, and for what threads at once cost
+  // One more replay of each setting, in which what the allocator asks of the kernel is counted; and, where the C library's
+  // allocator plays, someone looks at the heap of that process, at its peak and at its end.
+  bool count_memory_calls = false;
+  std::function<std::vector<LedgerPart>(pid_t)> look;
   std::optional<unsigned> cpus;  // of the machine that the limit of arenas is for; nullopt: of the recorded one
   // Share of the trace that was prepared; which run begins. May be empty.
   std::function<void(double)> preparing;
@@ -42,7 +52,9 @@ struct ReplayedSetting {
   // Of all replays: repeats, another order where there are threads, another pace where the allocator goes by the clock; and
   // what replays of such programs commonly err by.
   Range peak_range, end_range;
-  std::string problem;  // why a replay did not come to its end; one line, "" none
+  std::optional<MemoryCalls> memory_calls;                // nullopt: not counted
+  std::vector<LedgerPart> ledger_at_peak, ledger_at_end;  // empty: nobody looked, or it could not be taken apart
+  std::string problem;                                    // why a replay did not come to its end; one line, "" none
   // Of the tries: the middle one by peak.
   const Replayed* middle() const;
   // What the calls cost: with threads at once if they were played so.

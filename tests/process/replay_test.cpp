@@ -58,6 +58,37 @@ TEST(Replay, InWindowsPlaysTheSameCallsAndSaysWhatLocksCost) {
   EXPECT_EQ(total["cost_order"], "window");
 }
 
+// Blocks of 200 KiB, freed in the order in which they came: each is a mapping of its own as long as the threshold is given.
+TEST(Replay, CountsWhatTheAllocatorAsksOfTheKernelAndSaysWhatTheHeapWasMadeOf) {
+  constexpr std::uint64_t kBlocks = 50, kBytes = 200'000;
+  TraceBuilder trace;
+  auto& thread = trace.thread("main", 100);
+  thread.stamp(10);
+  for (std::uint64_t i = 0; i < kBlocks; i++) thread.malloc(0x1000000 + i * 0x100000, kBytes);
+  for (std::uint64_t i = 1; i < kBlocks; i++) thread.free(0x1000000 + i * 0x100000);
+  const TemporaryFile file(trace.bytes());
+  const Outcome shown = run_plain({heapspy_program(), "replay", file.path(), "--with", "mmap_threshold=128KiB", "--json"});
+  ASSERT_EQ(shown.exit_status, 0) << shown;
+  const nlohmann::json run = nlohmann::json::parse(shown.out)["runs"][0];
+#if defined(__x86_64__)
+  ASSERT_TRUE(run["syscalls"].is_object()) << "seccomp is refused here";
+  EXPECT_EQ(run["syscalls"]["mmap"], kBlocks);
+  EXPECT_EQ(run["syscalls"]["munmap"], kBlocks - 1);
+  EXPECT_LE(run["syscalls"]["brk"], 2) << "for the cache of the thread";
+  EXPECT_EQ(run["syscalls"]["madvise"], 0);
+#endif
+  if (run["ledger"].is_null()) GTEST_SKIP() << "the heap of another process cannot be looked at here";
+  const auto in_use = [&](const char* moment) -> std::uint64_t {
+    for (const auto& part : run["ledger"][moment])
+      if (part["name"] == "in use") return part["bytes"];
+    return 0;
+  };
+  EXPECT_GE(in_use("peak"), kBlocks * kBytes);
+  EXPECT_LT(in_use("peak"), kBlocks * kBytes * 11 / 10);
+  EXPECT_GE(in_use("end"), kBytes);
+  EXPECT_LT(in_use("end"), kBytes * 2);
+}
+
 TEST(Replay, TakesWhatWasTouchedFromTheTrace) {
   Recording run({.command = {victim("touches_pages")}, .environment = {{"HEAPSPY_TOUCH", "on"}}});
   EXPECT_EQ(run.finish().exit_status, 0);
@@ -67,6 +98,26 @@ TEST(Replay, TakesWhatWasTouchedFromTheTrace) {
   const std::uint64_t peak = json["runs"][1]["peak_heap_bytes"];
   EXPECT_GE(peak, 64u * 4096);
   EXPECT_LT(peak, 128u * 4096);
+}
+
+// When the last trim comes before the end is by chance: the range has the end just after one and the end a period after.
+TEST(Replay, OfTrimsByTheClockSaysBetweenWhatTheEndMayLie) {
+  constexpr std::uint64_t kBlocks = 40, kBytes = 100'000, kSecond = 1'000'000'000;
+  TraceBuilder trace;
+  trace.header().end_tick = 3 * kSecond;
+  auto& thread = trace.thread("main", 100);
+  for (std::uint64_t i = 0; i <= kBlocks; i++) thread.stamp(10 + i).malloc(0x100000 + i * 0x20000, kBytes);
+  // The last stays, above them all.
+  for (std::uint64_t i = 0; i < kBlocks; i++) thread.stamp(5 * kSecond / 2 + i).free(0x100000 + i * 0x20000);
+  thread.stamp(5 * kSecond / 2 + kBlocks);
+  const TemporaryFile file(trace.bytes());
+  const Outcome shown = run_plain({heapspy_program(), "replay", file.path(), "--with", "default,trim=1", "--json"});
+  ASSERT_EQ(shown.exit_status, 0) << shown;
+  const nlohmann::json runs = nlohmann::json::parse(shown.out)["runs"];
+  EXPECT_GE(runs[0]["end_heap_bytes"], kBlocks * kBytes);
+  EXPECT_LT(runs[1]["end_heap_bytes"], kBlocks * kBytes / 4) << "trimmed at 3 s";
+  EXPECT_LT(runs[1]["end_heap_range_bytes"][0], kBlocks * kBytes / 4);
+  EXPECT_GE(runs[1]["end_heap_range_bytes"][1], kBlocks * kBytes) << "trimmed at 2 s, before the frees";
 }
 
 // ---- hostile traces

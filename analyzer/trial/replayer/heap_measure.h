@@ -24,9 +24,7 @@ class HeapMeasure {
     grown_ += bytes;
     if (grown_ >= look_after_ || ++calls_ >= kCallsPerLook) look();
   }
-  void passes(uint64_t time_us) {
-    if (time_us >= next_point_us_) add_point(time_us);
-  }
+  uint64_t next_point_us() const { return next_point_us_; }  // of the curve
   void add_point(uint64_t time_us);
   uint64_t measure();  // exact
 

@@ -14,6 +14,8 @@ namespace heapspy::trial {
 
 namespace {
 
+uint64_t mappings = 0;
+
 uint64_t clock_ns(clockid_t clock) {
   timespec time;
   syscall(SYS_clock_gettime, clock, &time);
@@ -38,8 +40,11 @@ void* shared_memory(uint64_t bytes) {
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (at == MAP_FAILED) fail("memory for the replay itself");
   close(fd);
+  mappings++;
   return at;
 }
+
+uint64_t own_mappings() { return mappings; }
 
 uint64_t real_ns() { return clock_ns(CLOCK_MONOTONIC); }
 uint64_t cpu_ns() { return clock_ns(CLOCK_PROCESS_CPUTIME_ID); }

@@ -10,6 +10,7 @@ namespace heapspy::trial {
 [[noreturn]] void give_up(const char* why);
 
 void* shared_memory(uint64_t bytes);  // zeros; of a memfd
+uint64_t own_mappings();              // how many of these there are
 
 uint64_t real_ns();  // of the machine's own clock, past what allocators are told
 uint64_t cpu_ns();   // of this process

@@ -1,8 +1,9 @@
 #include "session.h"
 
+#include <errno.h>
 #include <malloc.h>
-
-#include "played_time.h"
+#include <stdio.h>
+#include <unistd.h>
 
 namespace heapspy::trial {
 
@@ -11,20 +12,27 @@ constexpr uint64_t kNobodyHas = 1ull << 47;  // of address space: refused by eve
 }
 
 void Session::begin(double pace) {
-  next_trim_us_ = trim_us ? trim_us : ~0ull;
+  next_trim_us_ = !trim_us ? ~0ull : first_trim_us ? first_trim_us : trim_us;
   heap.begin(calls.duration_us());
   played_time::begin(pace);
 }
 
-void Session::pass_time(uint64_t time_us) {
+void Session::do_what_is_due(uint64_t time_us) {
   while (next_trim_us_ <= time_us) {
     played_time::set(next_trim_us_);
     heap.measure();
     malloc_trim(0);
     next_trim_us_ += trim_us;
   }
-  played_time::set(time_us);
-  heap.passes(time_us);
+  if (time_us >= heap.next_point_us()) heap.add_point(time_us);
+  next_due_us_ = next_trim_us_ < heap.next_point_us() ? next_trim_us_ : heap.next_point_us();
+}
+
+void Session::pause(const char* where) {
+  dprintf(STDOUT_FILENO, "paused %s\n", where);
+  char byte;
+  while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR) {
+  }
 }
 
 uint64_t Session::growth(const Operation& operation) {
@@ -35,11 +43,16 @@ uint64_t Session::growth(const Operation& operation) {
 
 uint64_t Session::play_run(uint64_t at) {
   const uint32_t thread = calls[at].thread;
-  for (;; at++) {
+  for (; at != pause_at; at++) {
     const Operation& operation = calls[at];
     if (operation.thread != thread || operation.play == Play::end) return at;
     pass_time(operation.time_us);
     heap.operation = at;
+    if (operation.play == Play::free) {
+      calls.make(operation);
+      heap.grew(0);
+      continue;
+    }
     if (operation.play == Play::thread_end) return at + 1;
     if (operation.play == Play::measure) {
       heap.add_point(operation.time_us);
@@ -50,6 +63,11 @@ uint64_t Session::play_run(uint64_t at) {
     calls.make(operation);
     heap.grew(bytes);
   }
+  return at;
+}
+
+void play_bare(Session& of) {
+  for (uint64_t at = 0; of.calls[at].play != Play::end; at++) of.calls.make(of.calls[at]);
 }
 
 }  // namespace heapspy::trial

@@ -60,10 +60,14 @@ void play_in_total_order(Session& of) {
   for (uint64_t at = 0;;) {
     const Operation& operation = of.calls[at];
     if (operation.play == Play::end) break;
+    if (at == of.pause_at) {
+      of.pause_at = ~0ull;
+      Session::pause("1");
+    }
     const uint32_t id = operation.thread;
     if (!players[id].started) players.start(id);
     at = play_as(id, at);
-    if (of.calls[at - 1].play == Play::thread_end && id) end(id);
+    if (at && of.calls[at - 1].play == Play::thread_end && id) end(id);
   }
   of.pass_time(of.calls.duration_us());
 }
