@@ -242,11 +242,15 @@ bool BorrowedThread::quiet() const {
 // Lets go of the thread, with the signal that it was about to take.
 void BorrowedThread::let_go_of_thread() {
   if (tid_ == 0) return;
-  if (running_ && !interrupt_and_wait()) {
-    tid_ = 0;  // in a call that cannot be interrupted; the kernel lets it go when this program ends
+  while (running_ && !interrupt_and_wait()) {
+    if (tid_ != 0 && changed_) continue;  // nobody else can give it its own registers back
+    tid_ = 0;                             // in a call that cannot be interrupted; the kernel lets it go when this program ends
     return;
   }
-  if (tid_ != 0 && changed_) restore();
+  if (tid_ != 0 && changed_) {
+    if (pending_signal_ != SIGSTOP) pending_signal_ = 0;  // of the function: the program's own are blocked meanwhile
+    restore();
+  }
   if (tid_ != 0) ::ptrace(PTRACE_DETACH, tid_, nullptr, static_cast<long>(std::exchange(pending_signal_, 0)));
   tid_ = 0;
 }
@@ -300,22 +304,23 @@ CallOutcome BorrowedThread::run(bool count_madvise, milliseconds patience) {
   auto look_at = begin + patience;
   user_regs_struct now{};
   for (;;) {
-    if (!resume(count_madvise ? PTRACE_SYSCALL : PTRACE_CONT, 0)) ended();
+    if (!running_ && !resume(count_madvise ? PTRACE_SYSCALL : PTRACE_CONT, 0)) ended();
     Event event = Event::none;
     while (event == Event::none && Clock::now() < look_at && !wants_to_end())
       event = wait(std::min(look_at, Clock::now() + kLookAgain));
     const bool late = event == Event::none;
     if (late) {
       look_at = Clock::now() + kLookAgain;
-      if (!interrupt_and_wait() && tid_ != 0) continue;
-      event = tid_ == 0 ? Event::ended : Event::interrupted;
+      ::ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr);
+      event = wait(Clock::now() + kUninterruptible);  // any event: it may return at this very moment
+      if (event == Event::none) continue;             // in a call that cannot be interrupted: it runs on
     }
     if (event == Event::ended) ended();
     if (!get_registers(tid_, now)) continue;
     const auto call = static_cast<std::int64_t>(now.orig_rax);
     if (event == Event::call && static_cast<std::int64_t>(now.rax) == -ENOSYS && call == SYS_madvise && count_madvise)
       ++*outcome.madvise_calls;
-    if (late && call == SYS_futex) {  // where it waits for a lock, it holds none
+    if (late && event == Event::interrupted && call == SYS_futex) {  // where it waits for a lock, it holds none
       restore();
       refuse(fmt::format(
           "malloc_trim waited for a lock that a thread of process {} holds, and was taken back after {:.1f} s; try again",

@@ -49,6 +49,15 @@ std::uint64_t waits_for_word(std::uint64_t) {
   while (!seen->go_on) ::sched_yield();
   return seen->signals;
 }
+// For longer than an interrupt is waited for: until its child has ended, a thread in vfork cannot be interrupted.
+std::uint64_t waits_for_child(std::uint64_t) {
+  if (::vfork() == 0) {
+    ::poll(nullptr, 0, 1200);
+    ::_exit(0);
+  }
+  seen->calls++;
+  return 42;
+}
 std::uint64_t fails(std::uint64_t) { __builtin_trap(); }
 std::uint64_t ends(std::uint64_t) { ::_exit(0); }
 
@@ -189,6 +198,20 @@ TEST_F(Borrowed, AFunctionThatWaitsForALockIsTakenBack) {
   EXPECT_THAT(refusal(child, waits_for_lock, 50), HasSubstr("was taken back"));
   ::pthread_mutex_unlock(lock);
   EXPECT_EQ(seen->calls, 0u);
+  EXPECT_EQ(call(child, function).value, 42u);
+}
+
+TEST_F(Borrowed, AFunctionThatReturnsWhileItIsInterruptedHasReturned) {
+  ForkedChild child([] {});
+  for (int i = 0; i < 60; i++) ASSERT_EQ(call(child, function, 0).value, 42u) << i;
+  EXPECT_EQ(seen->calls, 60u);
+  EXPECT_TRUE(LiveProcess(child.pid()).alive());
+}
+
+TEST_F(Borrowed, AFunctionInACallThatCannotBeInterruptedIsWaitedFor) {
+  ForkedChild child([] {});
+  EXPECT_EQ(call(child, waits_for_child, 0).value, 42u);
+  EXPECT_EQ(seen->calls, 1u);
   EXPECT_EQ(call(child, function).value, 42u);
 }
 
