@@ -62,20 +62,9 @@ bool is_named(const LiveProcess& process, std::uint64_t address, std::string_vie
          there == std::string(name) + '\0';
 }
 
-}  // namespace
-
-const Mapping* first_mapping_of(std::span<const Mapping> mappings, const std::string& library, std::uint64_t address) {
-  const Mapping* first = nullptr;
-  for (const Mapping& each : mappings) {
-    if (each.start > address) break;
-    if (each.name == library && each.file_offset == 0) first = &each;
-  }
-  return first;
-}
-
 // DT_GNU_HASH: buckets, words of the Bloom filter, …; then the filter, the buckets, and a chain of hashes per bucket whose last
 // has its lowest bit set.
-std::optional<std::uint64_t> exported_function(const LiveProcess& process, std::uint64_t base, std::string_view name) {
+std::optional<std::uint64_t> exported(const LiveProcess& process, std::uint64_t base, std::string_view name, int type) {
   const auto tables = dynamic_tables(process, base);
   if (!tables) return std::nullopt;
   struct HashHeader {
@@ -93,13 +82,32 @@ std::optional<std::uint64_t> exported_function(const LiveProcess& process, std::
     if (!chained) return std::nullopt;
     if ((*chained | 1) == (hash | 1)) {
       const auto symbol = value_at<Elf64_Sym>(process, tables->symbols + i * sizeof(Elf64_Sym));
-      if (symbol && symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+      if (symbol && symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == type &&
           is_named(process, tables->strings + symbol->st_name, name))
         return tables->bias + symbol->st_value;
     }
     if (*chained & 1) return std::nullopt;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+const Mapping* first_mapping_of(std::span<const Mapping> mappings, const std::string& library, std::uint64_t address) {
+  const Mapping* first = nullptr;
+  for (const Mapping& each : mappings) {
+    if (each.start > address) break;
+    if (each.name == library && each.file_offset == 0) first = &each;
+  }
+  return first;
+}
+
+std::optional<std::uint64_t> exported_function(const LiveProcess& process, std::uint64_t base, std::string_view name) {
+  return exported(process, base, name, STT_FUNC);
+}
+
+std::optional<std::uint64_t> exported_variable(const LiveProcess& process, std::uint64_t base, std::string_view name) {
+  return exported(process, base, name, STT_OBJECT);
 }
 
 }  // namespace heapspy::process

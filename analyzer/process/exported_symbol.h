@@ -19,5 +19,6 @@ const Mapping* first_mapping_of(std::span<const Mapping> mappings, const std::st
 // Address of the function `name` in the library that is loaded at `base` (its ELF header). Total: the memory may hold
 // anything. nullopt: not exported, or (a static program) there are no dynamic symbols.
 std::optional<std::uint64_t> exported_function(const LiveProcess&, std::uint64_t base, std::string_view name);
+std::optional<std::uint64_t> exported_variable(const LiveProcess&, std::uint64_t base, std::string_view name);
 
 }  // namespace heapspy::process

@@ -9,6 +9,7 @@
 
 #include "analyzer/heap/pins.h"
 #include "analyzer/heap/taken_apart.h"
+#include "analyzer/process/allocator_counts.h"
 #include "analyzer/process/core_file.h"
 #include "analyzer/process/live_process.h"
 #include "analyzer/process/memory_map.h"
@@ -78,6 +79,7 @@ struct Inspection {
   std::string path;        // of a core
   bool runs_glibc = true;  // else another allocator answers, and nothing is said about arenas
   std::optional<heap::TakenApart> heap;
+  std::optional<process::AllocatorCounts> other_counts;  // of another allocator, where it shows them
   std::vector<InspectedArena> arenas;
   std::vector<InspectedThread> threads;  // by tid
   Bytes trim_prediction_bytes, trim_at_most_bytes;

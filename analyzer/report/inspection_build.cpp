@@ -301,6 +301,7 @@ Inspection inspect_process(const process::LiveProcess& target, bool join) {
         (inspection.attempts >= kFewAttempts && stood_still > kShortPauses))
       break;
   }
+  inspection.other_counts = process::allocator_counts(target, process::parse_mappings(smaps).mappings, other);
   finish(inspection);
   if (join) join_trace(inspection, process::trace_of(target), moment);
   add_rss(inspection, process::parse_mappings(smaps).mappings, std::move(evidence));

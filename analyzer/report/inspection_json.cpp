@@ -131,13 +131,15 @@ Json allocator_json(const Inspection& inspection) {
                 {"tcache_max_bytes", p.cache_bins ? Json(p.cache_largest) : Json()},
                 {"huge_page_bytes", p.huge_page_bytes}};
   }
+  Json statistics;
+  if (const auto& counts = inspection.other_counts)
+    statistics = {{"taken_bytes", counts->taken_bytes}, {"thread_caches", maybe(counts->thread_caches)}};
   const std::string& name = inspection.process.allocator_name;
   return {{"name", name == "unknown" ? Json() : Json(name)},
           {"version", maybe(inspection.process.allocator_version)},
           {"glibc_version", maybe(inspection.process.glibc_version)},
           {"settings", std::move(settings)},
-          // What jemalloc, tcmalloc and mimalloc count is brought up to date by code of theirs, which is not run.
-          {"statistics", nullptr}};
+          {"statistics", std::move(statistics)}};
 }
 
 Json bins_json(const heap::TakenApart& apart) {

@@ -65,12 +65,24 @@ std::string conclusion(const Inspection& inspection) {
                      bytes_or_unknown(inspection.trim_prediction_bytes));
 }
 
+// What the allocator itself counts.
+std::string counts_text(const Inspection& inspection) {
+  if (inspection.core) return "its own counts are not read from a core";
+  const auto& counts = inspection.other_counts;
+  if (!counts) return "its own counts are not known, for only code of its own adds them up";
+  return fmt::format("it has taken {} of address space{}", bytes_text(counts->taken_bytes),
+                     counts->thread_caches
+                         ? " and keeps " + findings::plural_text(*counts->thread_caches, "thread cache", "thread caches")
+                         : "");
+}
+
 Lines without_heap(const Inspection& inspection) {
   const std::string& name = inspection.process.allocator_name;
   const std::string rss = inspection.core ? "" : fmt::format("RSS {}. ", bytes_or_unknown(inspection.rss.total_bytes));
   std::string text;
   if (name != "unknown")
-    text = fmt::format("{}{} answers malloc in it, and its heaps are not read; what the kernel knows:", rss, name);
+    text = fmt::format("{}{} answers malloc in it, and its heaps are not read; {}. What the kernel knows:", rss, name,
+                       counts_text(inspection));
   else
     text = fmt::format(
         "{}No heap of glibc's malloc was found: it was not called yet, or another allocator answers. What the kernel knows:",

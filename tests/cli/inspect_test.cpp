@@ -167,6 +167,16 @@ TEST_P(OtherAllocator, IsRecognisedAndGivenNoWordsOfGlibc) {
   EXPECT_EQ(found["trim_prediction_bytes"], nullptr);
   EXPECT_FALSE(found["mappings"].empty());
   EXPECT_THAT(text.out, HasSubstr(std::string(GetParam()) + " answers malloc"));
+  const json& counts = found["allocator"]["statistics"];
+  if (GetParam() == std::string("tcmalloc")) {  // it grows by at least a MiB at a time
+    EXPECT_GE(counts["taken_bytes"], 1 << 20);
+    EXPECT_EQ(counts["taken_bytes"].get<std::uint64_t>() % 4096, 0u);
+    EXPECT_GE(counts["thread_caches"], 1);
+    EXPECT_THAT(text.out, HasSubstr("it has taken"));
+  } else {
+    EXPECT_TRUE(counts.is_null());
+    EXPECT_THAT(text.out, HasSubstr("its own counts are not"));
+  }
   for (const char* word : {"arena", "trim", "bin", "tcache", "glibc"}) EXPECT_THAT(text.out, Not(HasSubstr(word)));
 }
 INSTANTIATE_TEST_SUITE_P(Known, OtherAllocator, testing::Values("jemalloc", "tcmalloc", "mimalloc"));
