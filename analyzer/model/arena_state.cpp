@@ -1,10 +1,10 @@
 #include "analyzer/model/arena_state.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <unordered_set>
 
+#include "analyzer/model/arena_sums.h"
+#include "analyzer/model/pin_charges.h"
 #include "analyzer/model/residency.h"
 
 namespace heapspy::model {
@@ -12,8 +12,6 @@ namespace {
 
 using trace::Block;
 using trace::ThreadId;
-
-constexpr std::uint64_t page_of(std::uint64_t address) { return address / kPageBytes * kPageBytes; }
 
 // What glibc maps for a block of its own mapping: the chunk and one more size word, in whole pages (sysmalloc_mmap).
 std::uint64_t mmapped_bytes(std::uint64_t size) {
@@ -53,7 +51,7 @@ class Computation {
       if (in_.facts.glibc)
         arena.in_use += a == map_.mmapped_index() ? mmapped_bytes(block.size) : glibc_chunk_bytes(block.size);
       belongs(block.thread, a);
-      if (in_.sites) belongs_to_site(block);
+      pins_.look_at(block);
     });
     if (in_.newest_address)
       in_.newest_address->for_each([&](ThreadId id, std::uint64_t address) {
@@ -68,49 +66,8 @@ class Computation {
   }
 
   void charge_pins(std::size_t top_blocks, ArenaState& state) {
-    if (!splits() || !in_.snapshot) return;
-    ThreadTable<Charge> charges;
-    std::vector<PinnedBy> top;
-    const auto less = [](const PinnedBy& a, const PinnedBy& b) { return a.bytes > b.bytes; };  // heap: smallest first
-    in_.for_each_live([&](const Block& block) {
-      const Span span = occupied(in_.facts, block.address, block.size);
-      const std::uint64_t first = page_of(span.begin), last = page_of(span.end - 1);
-      double bytes = share_of(first);
-      if (last != first) bytes += share_of(last);  // pages between are its own as a whole
-      if (bytes <= 0) return;
-      Charge& charge = charges[block.thread];
-      charge.bytes += bytes;
-      charge.blocks++;
-      for (PinRow* row : {&state.pins_by_size[pin_size(block.size)], &state.pins_by_age[age_of(block)]}) {
-        row->bytes += bytes;
-        row->blocks++;
-      }
-      if (in_.sites && in_.sites->filter.passes(block)) {
-        Charge& of_site = site_charges_[index(block.site)];  // a live block: it is there
-        of_site.bytes += bytes;
-        of_site.blocks++;
-      }
-      if (top.size() < top_blocks) {
-        top.push_back({bytes, block});
-        std::push_heap(top.begin(), top.end(), less);
-      } else if (top_blocks && bytes > top.front().bytes) {
-        std::pop_heap(top.begin(), top.end(), less);
-        top.back() = {bytes, block};
-        std::push_heap(top.begin(), top.end(), less);
-      }
-    });
-    std::sort(top.begin(), top.end(), [](const PinnedBy& a, const PinnedBy& b) {
-      return a.bytes != b.bytes ? a.bytes > b.bytes : a.block.address < b.block.address;
-    });
-    for (const PinnedBy& one : top) state.pinning.push_back({one.block, static_cast<std::uint64_t>(std::llround(one.bytes))});
-    state.pins = apportion(charges, state.process.pinned_bytes.value_or(0));
-    apportion_to_sites(state.process.pinned_bytes.value_or(0));
-  }
-
-  // After charge_pins().
-  std::vector<SiteHold> site_holds() {
-    std::erase_if(site_holds_, [](const SiteHold& hold) { return hold.live_blocks <= 0; });
-    return std::move(site_holds_);
+    if (splits() && in_.snapshot) pins_.charge(top_blocks, state);
+    state.sites = pins_.site_holds();
   }
 
   ArenaState figures() {
@@ -142,13 +99,13 @@ class Computation {
         f.resident_bytes = arena.resident;
         if (splits_here) f.parts = arena.parts;
       }
-      finish(f);
+      settle(f);
       if (!in_.facts.unrecorded) f.plug = plug_of(static_cast<std::uint32_t>(a));
-      add_to(all, f);
+      add(f, all);
       state.arenas.push_back(std::move(f));
     }
     if (!in_.facts.glibc) all.system_bytes.reset();
-    finish(all);
+    settle(all);
     state.shares = shares();
     return state;
   }
@@ -212,14 +169,6 @@ class Computation {
     bool has_plug = false;
     Block plug;
     std::uint64_t free_below_plug = 0;
-  };
-  struct Charge {
-    double bytes = 0;
-    std::uint64_t blocks = 0;
-  };
-  struct PinnedBy {
-    double bytes = 0;
-    Block block;
   };
 
   // Whether resident bytes can be told apart: inherited blocks of a forked process are in no trace of its own.
@@ -384,107 +333,6 @@ class Computation {
     shares_[m].parts.add(parts);
   }
 
-  // What a live block on this page is charged for it.
-  double share_of(std::uint64_t page) const {
-    const PageCounts counts = in_.pages.page(page);
-    if (counts.blocks == 0 || counts.used >= kPageBytes) return 0;
-    const std::size_t h = map_.heap_of(page);
-    if (h == ArenaMap::npos && !other_pages_.contains(page)) return 0;
-    if (!residency_.resident(page).value_or(false)) return 0;
-    const std::uint64_t header = h == ArenaMap::npos ? 0 : map_.heaps()[h].header_on(page);
-    const std::uint64_t used = std::min<std::uint64_t>(kPageBytes, counts.used + header);
-    return static_cast<double>(kPageBytes - used) / counts.blocks;
-  }
-
-  // Whole bytes that sum to `total`: what rounding down leaves goes to those that lost most by it.
-  static std::vector<ThreadPin> apportion(ThreadTable<Charge>& charges, std::uint64_t total) {
-    std::vector<ThreadPin> pins;
-    std::vector<std::pair<double, std::size_t>> fractions;
-    std::uint64_t given = 0;
-    charges.for_each([&](ThreadId id, const Charge& charge) {
-      if (charge.blocks == 0) return;
-      const auto whole = static_cast<std::uint64_t>(charge.bytes);
-      fractions.emplace_back(charge.bytes - static_cast<double>(whole), pins.size());
-      pins.push_back({id, whole, charge.blocks});
-      given += whole;
-    });
-    std::sort(fractions.begin(), fractions.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-    for (std::size_t i = 0; i < fractions.size() && given < total; i++, given++) pins[fractions[i].second].bytes++;
-    std::stable_sort(pins.begin(), pins.end(), [](const ThreadPin& a, const ThreadPin& b) { return a.bytes > b.bytes; });
-    return pins;
-  }
-
-  void belongs_to_site(const Block& block) {
-    if (!in_.sites->filter.passes(block)) return;
-    if (index(block.site) >= site_holds_.size()) {
-      site_holds_.resize(index(block.site) + 1);
-      site_charges_.resize(index(block.site) + 1);
-    }
-    SiteHold& hold = site_holds_[index(block.site)];
-    hold.site = block.site;
-    const double weight = in_.sites->weight_of(block.size), bytes = weight * static_cast<double>(block.size);
-    hold.live_blocks += weight;
-    hold.live_bytes += bytes;
-    hold.born_bytes[age_of(block)] += bytes;
-  }
-
-  // In which part of the time from the start to the moment it was allocated.
-  std::size_t age_of(const Block& block) const {
-    const double age = in_.tick ? static_cast<double>(block.born) / static_cast<double>(in_.tick) : 0;
-    return std::min(static_cast<std::size_t>(age * SiteHold::kAges), SiteHold::kAges - 1);
-  }
-  static std::size_t pin_size(std::uint64_t size) {
-    return std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(size >> 4)), kPinSizes - 1);
-  }
-
-  // As apportion(). Where blocks are left out, each site's bytes are rounded down.
-  void apportion_to_sites(std::uint64_t total) {
-    std::vector<std::pair<double, std::size_t>> fractions;
-    std::uint64_t given = 0;
-    for (std::size_t i = 0; i < site_charges_.size(); i++) {
-      if (site_charges_[i].blocks == 0) continue;
-      const auto whole = static_cast<std::uint64_t>(site_charges_[i].bytes);
-      fractions.emplace_back(site_charges_[i].bytes - static_cast<double>(whole), i);
-      site_holds_[i].pinned_bytes = whole;
-      site_holds_[i].pinning_blocks = site_charges_[i].blocks;
-      given += whole;
-    }
-    if (!in_.sites || !in_.sites->filter.everything()) return;
-    std::stable_sort(fractions.begin(), fractions.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-    for (std::size_t i = 0; i < fractions.size() && given < total; i++, given++)
-      site_holds_[fractions[i].second].pinned_bytes++;
-  }
-
-  static void finish(ArenaFigures& f) {
-    if (f.parts) {
-      f.trimmable_bytes = f.parts->trimmable;
-      f.pinned_bytes = f.parts->pinned;
-      f.cached_bytes = f.parts->cached;
-    }
-    if (f.parts && f.resident_bytes && *f.resident_bytes)  // without parts there may be blocks that we do not know
-      f.fragmentation = std::max(0.0, 1 - static_cast<double>(f.live_bytes) / static_cast<double>(*f.resident_bytes));
-  }
-
-  // The sum is unknown where a summand is. Only `system` is not: pages that hold blocks of kind `other` are left out.
-  static void add_to(ArenaFigures& all, const ArenaFigures& f) {
-    const auto add = [](std::optional<std::uint64_t>& to, const std::optional<std::uint64_t>& value) {
-      if (!value)
-        to.reset();
-      else if (to)
-        *to += *value;
-    };
-    all.heaps += f.heaps;
-    all.live_bytes += f.live_bytes;
-    all.live_blocks += f.live_blocks;
-    add(all.in_use_bytes, f.in_use_bytes);
-    add(all.resident_bytes, f.resident_bytes);
-    if (f.kind != ArenaKind::other) add(all.system_bytes, f.system_bytes);
-    if (!f.parts)
-      all.parts.reset();
-    else if (all.parts)
-      all.parts->add(*f.parts);
-  }
-
   std::optional<Plug> plug_of(std::uint32_t arena) const {
     const auto& spans = map_.heaps();
     std::size_t h = 0;
@@ -504,12 +352,11 @@ class Computation {
   std::vector<Arena> arenas_;
   std::vector<Heap> heaps_;
   std::vector<MappingShare> shares_;               // by mapping
-  std::vector<SiteHold> site_holds_;               // by SiteId
-  std::vector<Charge> site_charges_;               // likewise
   std::unordered_set<std::uint64_t> other_pages_;  // addresses of pages with blocks of kind `other`
   bool small_outside_ = false;
   ThreadTable<std::uint32_t> last_arena_;
   std::unordered_set<std::uint64_t> members_;  // arena << 32 | thread
+  PinCharges pins_{in_, map_, residency_, other_pages_};
 };
 
 }  // namespace
@@ -520,7 +367,6 @@ ArenaState arena_state(const ArenaInputs& inputs, std::size_t top_blocks) {
   computation.look_at_pages();
   ArenaState state = computation.figures();
   computation.charge_pins(top_blocks, state);
-  state.sites = computation.site_holds();
   return state;
 }
 
