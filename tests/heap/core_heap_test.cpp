@@ -26,9 +26,6 @@ class CoreHeap : public testing::Test {
   }
   ~CoreHeap() override { std::filesystem::remove_all(folder_); }
   void SetUp() override {
-#ifdef __SANITIZE_ADDRESS__
-    GTEST_SKIP() << "the victim's allocator is AddressSanitizer's";
-#endif
     if (!may_trace()) GTEST_SKIP() << "this process may not stop others";
   }
   std::string write(const std::string& content) const {

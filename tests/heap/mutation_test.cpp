@@ -75,9 +75,6 @@ class Mutation : public testing::Test {
 };
 
 TEST_F(Mutation, OfACoreAnywhereIsReadOrRefusedAndShown) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "the victim's allocator is AddressSanitizer's";
-#endif
   if (!may_trace()) GTEST_SKIP() << "this process may not stop others";
   const Victim victim("mixed", 2);
   const std::string path = folder_ + "/core";
