@@ -7,6 +7,7 @@
 #include "analyzer/findings/verdicts.h"
 #include "analyzer/report/facts_build.h"
 #include "analyzer/report/header_build.h"
+#include "analyzer/report/java_build.h"
 #include "analyzer/report/moment_text.h"
 #include "analyzer/report/pins_build.h"
 #include "analyzer/report/recorder_share.h"
@@ -217,6 +218,7 @@ Report build_report(const Reader& reader, const Figures& figures, const BuildOpt
     report.rss_at_end = rss_report(*end, reader.path());
     leave_out_unknown(report.end_at, report.arenas_at_end, figures, end->tick);
   }
+  add_java(report, figures, at, reader);
   std::optional<SiteBook> book;
   if (!figures.sites.empty() && (options.sites.most || options.sites.all)) {
     book.emplace(reader, options.sites.search);

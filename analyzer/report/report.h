@@ -119,6 +119,29 @@ struct ThreadReport {
   Bytes pinned_bytes;                 // at the moment: charged to its live blocks
   std::optional<StandardErrorReport> standard_error;
   std::vector<SizeReport> sizes;
+  std::optional<std::string> role{};  // of a JVM: "gc", "compiler", "vm", "java"
+};
+
+// A library of a JVM whose code called malloc, itself or through the C library: the innermost of each call stack.
+struct CallerReport {
+  bool known = true;    // else the call stack is not
+  std::string library;  // path; "": code made at run time
+  std::uint64_t allocations = 0, bytes = 0;
+  Bytes live_bytes;  // at the moment
+  Count live_blocks;
+  std::uint64_t end_live_bytes = 0;
+};
+
+struct RoleReport {
+  std::string role;  // as of threads
+  std::uint64_t threads = 0, allocations = 0, bytes_allocated = 0;
+  Bytes live_bytes;  // at the end
+};
+
+// Of a process that is a JVM.
+struct JavaReport {
+  std::vector<CallerReport> callers;  // most live first; empty where no call stacks were recorded
+  std::vector<RoleReport> roles;
 };
 
 struct LifetimeReport {
@@ -312,6 +335,7 @@ struct Report {
   RssReport rss;
   PinsReport pins{};
   RecorderReport recorder{};
+  std::optional<JavaReport> java{};
   // The same at the end of what was recorded, whatever `at` is.
   MomentReport end_at;
   std::vector<ArenaReport> arenas_at_end;

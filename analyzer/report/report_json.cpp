@@ -75,6 +75,28 @@ Json arena_json(const ArenaReport& arena) {
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
+Json java_json(const std::optional<JavaReport>& java) {
+  if (!java) return nullptr;
+  return {{"callers", list_json(java->callers,
+                                [](const CallerReport& caller) -> Json {
+                                  return {{"library", text_or_null(caller.library)}, {"stack_known", caller.known},
+                                          {"allocations", caller.allocations},       {"bytes", caller.bytes},
+                                          {"live_bytes", maybe(caller.live_bytes)},  {"live_blocks", maybe(caller.live_blocks)},
+                                          {"end_live_bytes", caller.end_live_bytes}};
+                                })},
+          {"roles", list_json(java->roles,
+                              [](const RoleReport& role) -> Json {
+                                return {{"role", role.role},
+                                        {"threads", role.threads},
+                                        {"allocations", role.allocations},
+                                        {"bytes_allocated", role.bytes_allocated},
+                                        {"live_bytes", maybe(role.live_bytes)}};
+                              })},
+          // The recorder does not call into the JVM for them; heapspy inspect asks a JVM that lives.
+          {"native_memory", nullptr},
+          {"buffer_pools", nullptr}};
+}
+
 }  // namespace
 
 Json site_json(const SiteReport& site) {
@@ -175,7 +197,8 @@ Json thread_report_json(const ThreadReport& thread) {
           {"freed_for_others", maybe(thread.freed_for_others)},
           {"pinned_bytes", maybe(thread.pinned_bytes)},
           {"standard_error", error_json(thread.standard_error)},
-          {"sizes", list_json(thread.sizes, thread_size_json)}};
+          {"sizes", list_json(thread.sizes, thread_size_json)},
+          {"role", maybe(thread.role)}};
 }
 
 Json frame_json(const FrameReport& frame) {
@@ -284,6 +307,7 @@ Json report_json(const Report& report) {
   });
   json["marks_left_out"] = report.marks_left_out;
   json["recorder"] = recorder_json(report.recorder);
+  json["java"] = java_json(report.java);
   json["sites"] = list_json(report.sites, site_json);
   json["sites_left_out"] = report.sites_left_out;
   json["modules"] = list_json(report.modules, module_json);

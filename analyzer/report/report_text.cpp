@@ -73,6 +73,7 @@ std::vector<std::string> report_text(const Report& report, const TextOptions& op
   append(lines, ledger_lines(report, screen));
   append(lines, findings_lines(report, screen));
   append(lines, site_lines(report, screen, options.top.value_or(kSitesOfAll), false));
+  append(lines, java_lines(report, screen, rows));
   append(lines, thread_lines(report, screen, rows));
   append(lines, arena_lines(report, screen, rows, false), true);
   append(lines, with_heading(sizes_and_lifetimes(report, screen, rows), screen));

@@ -1,0 +1,114 @@
+// A trace of a JVM: who in it called malloc, and what its threads are for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "analyzer/report/build.h"
+#include "analyzer/report/report_json.h"
+#include "analyzer/report/report_text.h"
+#include "tests/model/world.h"
+#include "tests/support/trace_builder.h"
+
+namespace heapspy::test {
+namespace {
+
+using namespace report;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr std::uint64_t kHeap = 0x555500000000, kSecond = 1'000'000'000;
+
+// libjvm, Debian's zlib below the JDK's libzip, a library of the program's own, and the C library between them and malloc.
+class JavaTrace : public testing::Test {
+ protected:
+  JavaTrace() {
+    trace.process(format::ProcessTag::allocator, "glibc").process(format::ProcessTag::glibc_version, "2.36");
+    trace.module(1, "/jdk/lib/server/libjvm.so", "JJJJ", 0x7f0000000000);
+    trace.module(2, "/jdk/lib/libzip.so", "ZZZZ", 0x7f1000000000);
+    trace.module(3, "/lib/libz.so.1", "zzzz", 0x7f2000000000);
+    trace.module(4, "/opt/libshop.so", "SSSS", 0x7f3000000000);
+    trace.module(5, "/lib/libc.so.6", "CCCC", 0x7f4000000000);
+    trace.method(6, "java/util/zip/Inflater.init(Z)J");
+    trace.method(7, "shop/Cart.add(I)V");
+    trace.method(8, "java/lang/Thread.run()V");
+    const std::uint32_t run = trace.cell(8, trace.frame(0, 0x7f0000000100, 1), format::CellKind::java);
+    const std::uint32_t cart = trace.cell(7, run, format::CellKind::java);
+    zip = trace.frame(trace.frame(trace.cell(6, cart, format::CellKind::java), 0x7f1000000200, 2), 0x7f2000000300, 3);
+    shop = trace.frame(trace.frame(cart, 0x7f3000000400, 4), 0x7f4000000500, 5);  // strdup
+    jvm = trace.frame(trace.frame(0, 0x7f0000000600, 1), 0x7f4000000700, 5);
+  }
+  Report build() {
+    trace::Snapshot snapshot;
+    snapshot.begin = snapshot.end = 3 * kSecond;
+    snapshot.reason = format::SnapshotReason::exit;
+    add_memory(snapshot, kHeap, 3000, "[heap]");
+    snapshot.brk_end = kHeap + 3000 * 4096;
+    trace.snapshot(snapshot);
+    TemporaryFile file(trace.bytes());
+    return build_report(file.path(), {});
+  }
+  void record() {
+    auto& main = trace.thread("main", 101);
+    main.stamp(kSecond).stack(zip).malloc(kHeap + 0x10, 40000).malloc(kHeap + 0x10010, 7000);
+    main.stack(shop).malloc(kHeap + 0x20010, 100);
+    auto& collector = trace.thread("GC Thread#0", 102);
+    collector.stamp(kSecond).stack(jvm).malloc(kHeap + 0x30010, 3000);
+    auto& cleaner = trace.thread("Common-Cleaner", 103);
+    cleaner.stamp(2 * kSecond).free(kHeap + 0x10);
+  }
+  TraceBuilder trace;
+  std::uint32_t zip = 0, shop = 0, jvm = 0;
+};
+
+TEST_F(JavaTrace, BlocksAreTheLibrarysThatAskedForThem) {
+  record();
+  const Report report = build();
+  ASSERT_TRUE(report.java);
+  const auto& callers = report.java->callers;
+  ASSERT_EQ(callers.size(), 3u);
+  EXPECT_EQ(callers[0].library, "/jdk/lib/libzip.so");  // and not zlib's, which it calls
+  EXPECT_EQ(callers[0].live_bytes, 7000u);
+  EXPECT_EQ(callers[0].live_blocks, 1u);
+  EXPECT_EQ(callers[0].bytes, 47000u);
+  EXPECT_EQ(callers[0].allocations, 2u);
+  EXPECT_EQ(callers[1].library, "/jdk/lib/server/libjvm.so");
+  EXPECT_EQ(callers[1].live_bytes, 3000u);
+  EXPECT_EQ(callers[2].library, "/opt/libshop.so");
+  EXPECT_EQ(callers[2].live_bytes, 100u);
+  const auto json = report_json(report);
+  EXPECT_EQ(json["java"]["callers"][0]["library"], "/jdk/lib/libzip.so");
+  EXPECT_EQ(json["java"]["native_memory"], nullptr);
+  std::string text;
+  for (const std::string& line : report_text(report, {})) text += line + "\n";
+  EXPECT_THAT(text, HasSubstr("Malloc by library at the RSS peak (3.0 s)"));
+  EXPECT_THAT(text, HasSubstr("libshop.so"));
+}
+
+TEST_F(JavaTrace, ThreadsHaveTheirRoles) {
+  record();
+  const Report report = build();
+  std::vector<std::string> roles;
+  for (const ThreadReport& thread : report.threads) roles.push_back(thread.role.value_or("?"));
+  EXPECT_THAT(roles, ElementsAre("java", "gc", "vm"));
+  ASSERT_EQ(report.java->roles.size(), 3u);
+  EXPECT_EQ(report.java->roles[0].role, "java");
+  EXPECT_EQ(report.java->roles[0].live_bytes, 7100u);
+  EXPECT_EQ(report.java->roles[1].role, "gc");
+  EXPECT_EQ(report.java->roles[1].allocations, 1u);
+  EXPECT_EQ(report_json(report)["threads"][1]["role"], "gc");
+}
+
+TEST(JavaReport, IsNotThereWithoutAJvm) {
+  TraceBuilder trace;
+  auto& main = trace.thread("GC Thread#0", 100);
+  main.stamp(kSecond).malloc(kHeap + 0x10, 64);
+  TemporaryFile file(trace.bytes());
+  const Report report = build_report(file.path(), {});
+  EXPECT_FALSE(report.java);
+  EXPECT_EQ(report.threads[0].role, std::nullopt);
+  EXPECT_EQ(report_json(report)["java"], nullptr);
+}
+
+}  // namespace
+}  // namespace heapspy::test
