@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analyzer/findings/finding.h"
@@ -103,6 +104,26 @@ struct SiteFacts {
   std::uint64_t reallocations = 0;
   std::uint64_t copied_bytes = 0, moved_bytes = 0, final_bytes = 0, largest_bytes = 0;  // as SiteReport
   bool suppressed = false;                                                              // as a leak
+  // Of a JVM: the native library outside of the JDK whose code allocated there, and the method of Java's that called it.
+  std::string jni_library{}, java_caller{};
+};
+
+// Blocks of a JVM that call stacks tell the purpose of.
+struct JavaUseFacts {
+  std::uint64_t live_blocks = 0, live_bytes = 0;              // at the moment
+  std::uint64_t ended_blocks = 0, ended_by_others = 0;        // in the whole run; by another thread than had asked for them
+  std::string ended_by;                                       // the one of those that ended most
+  std::uint64_t ended_by_it = 0;                              // … so many
+  std::vector<std::pair<std::string, std::uint64_t>> places;  // code that asked, with live bytes; most first
+};
+
+struct JavaFacts {
+  JavaUseFacts zip_streams, direct_buffers;
+  std::uint64_t compiler_live_bytes = 0;                      // at the moment, from call stacks of compiler threads only
+  std::uint64_t compiler_threads = 0, collector_threads = 0;  // of the whole run
+  std::uint64_t collector_live_bytes = 0;                     // at the end
+  std::optional<std::uint64_t> cpus;                          // that the process may use
+  std::optional<std::string> max_direct_setting, collector_threads_setting;  // as on the command line
 };
 
 struct Facts {
@@ -143,6 +164,7 @@ struct Facts {
   // Those with the largest figures of any kind; empty where no call stacks were recorded.
   std::vector<SiteFacts> sites;
   std::uint64_t suppressed_growth_bytes = 0;  // live at the end, not from the start of the run, of suppressed sites
+  std::optional<JavaFacts> java;              // of a JVM
 };
 
 // What is smaller than this share of RSS changes no decision: no verdict is made of it.

@@ -81,6 +81,11 @@ std::optional<Finding> retained(const Facts& facts) {
     finding.to_try =
         "MALLOC_TRIM_THRESHOLD_=131072, set before start; measure it: heapspy compare --with default,trim_threshold=128KiB -- "
         "CMD";
+  if (facts.java)  // it can trim by itself
+    finding.to_try =
+        "-XX:TrimNativeHeapInterval=5000 (milliseconds; JDK 17.0.9, 21.0.1, 22 and later), or MALLOC_TRIM_THRESHOLD_=131072, "
+        "set "
+        "before start; what they save: heapspy replay TRACE --with default,trim=5,trim_threshold=128KiB";
   finding.evidence = {{"trimmable_bytes", bytes},
                       {"arenas", arenas},
                       {"largest_arena", largest->label},

@@ -39,10 +39,21 @@ std::optional<Finding> recorder(const Facts&);
 std::optional<Finding> contention(const Facts&);
 // So many mappings that page tables and scans of them cost.
 std::optional<Finding> many_mappings(const Facts&);
+// Of a JVM: memory of zlib's streams that nobody has ended yet.
+std::optional<Finding> zip_streams(const Facts&);
+// … direct buffers, which leave when a collection finds their owners.
+std::optional<Finding> direct_buffers(const Facts&);
+// … what its compilers hold at work.
+std::optional<Finding> compiler_arenas(const Facts&);
+// … more GC threads than CPUs.
+std::optional<Finding> collector_threads(const Facts&);
+// … a native library of the program's own that leaks.
+std::optional<Finding> jni_leak(const Facts&);
 
 inline constexpr std::optional<Finding> (*kVerdicts[])(const Facts&) = {
-    plug,           retained,   dynamic_threshold, arena_growth, pinned,   secondary_tops, thread_caches, leak,
-    realloc_growth, not_malloc, thread_stacks,     huge_pages,   recorder, many_mappings,  contention,
+    plug,           retained,        dynamic_threshold, arena_growth, pinned,   secondary_tops, thread_caches, leak,
+    realloc_growth, not_malloc,      thread_stacks,     huge_pages,   recorder, many_mappings,  contention,    zip_streams,
+    direct_buffers, compiler_arenas, collector_threads, jni_leak,
 };
 
 // All that apply, most bytes first.

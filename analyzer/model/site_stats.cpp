@@ -61,6 +61,16 @@ void SiteStats::belongs(Site& site, SiteId id, ThreadId thread) {
   if (members_.insert(std::uint64_t{index(id)} << 32 | index(thread)).second) site.threads.push_back(thread);
 }
 
+void SiteStats::ended_by_another(Site& site, ThreadId thread, double weight) {
+  site.ended_by_others += weight;
+  for (SiteFigures::Ender& ender : site.enders)
+    if (ender.thread == thread) {
+      ender.blocks += weight;
+      return;
+    }
+  if (site.enders.size() < SiteFigures::kEnders) site.enders.push_back({thread, weight});
+}
+
 void SiteStats::allocated(const Block& block, Tick) {
   const double weight = scope_.weight_of(block.size);
   newest_[block.thread] = block.address;
@@ -86,6 +96,7 @@ void SiteStats::released(const Block& block, ThreadId by, trace::Release, Tick t
   if (temporary) site.temporary += weight;
   const Tick lived = tick > block.born ? tick - block.born : 0;
   site.ended_blocks += weight;
+  if (by != block.thread) ended_by_another(site, by, weight);
   site.lived_ticks += weight * static_cast<double>(lived);
   site.lifetimes[lives_.bucket(lived)] += static_cast<float>(weight);
 }
@@ -135,6 +146,8 @@ std::vector<SiteFigures> SiteStats::figures(Tick end) const {
     f.live_blocks = whole(site.live_blocks);
     f.live_bytes = whole(site.live_bytes);
     f.ended_blocks = whole(site.ended_blocks);
+    f.ended_by_others = whole(site.ended_by_others);
+    f.enders = site.enders;
     if (site.ended_blocks > 0) f.mean_lifetime_s = site.lived_ticks / site.ended_blocks * seconds_per_tick_;
     const double living_ticks = site.live_blocks * static_cast<double>(end) - site.born_ticks;
     f.lifetimes_s = (site.lived_ticks + std::max(living_ticks, 0.0)) * seconds_per_tick_;

@@ -27,6 +27,13 @@ struct SiteFigures {
   std::uint64_t live_blocks = 0, live_bytes = 0;  // at the end of the trace
   // Of its blocks that ended. Buckets as in Lifetimes.
   std::uint64_t ended_blocks = 0;
+  std::uint64_t ended_by_others = 0;  // by another thread than had allocated them
+  struct Ender {
+    trace::ThreadId thread = trace::ThreadId::none;
+    double blocks = 0;
+  };
+  std::vector<Ender> enders;  // the first kEnders of those threads
+  static constexpr std::size_t kEnders = 8;
   double mean_lifetime_s = 0;
   double lifetimes_s = 0;  // sum over all its blocks, those that live on up to the end
   std::array<std::uint64_t, Lifetimes::kBuckets> lifetimes{};
@@ -58,7 +65,8 @@ class SiteStats final : public trace::Observer {
     double most_bytes = 0, most_blocks = 0;
     double born_ticks = 0;   // sum over live blocks
     std::uint64_t peak = 0;  // the peak that bytes_at_peak is of
-    double ended_blocks = 0, lived_ticks = 0;
+    double ended_blocks = 0, lived_ticks = 0, ended_by_others = 0;
+    std::vector<SiteFigures::Ender> enders;
     std::array<float, Lifetimes::kBuckets> lifetimes{};
     double carried_bytes = 0, moved_bytes = 0, final_bytes = 0;
     std::uint64_t largest_bytes = 0;
@@ -71,6 +79,7 @@ class SiteStats final : public trace::Observer {
   void keep_peak(Site&) const;
   void grown();
   void belongs(Site&, trace::SiteId, trace::ThreadId);
+  static void ended_by_another(Site&, trace::ThreadId, double weight);
 
   const SiteScope& scope_;
   Lifetimes lives_;  // its buckets

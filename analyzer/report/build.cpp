@@ -8,6 +8,7 @@
 #include "analyzer/report/facts_build.h"
 #include "analyzer/report/header_build.h"
 #include "analyzer/report/java_build.h"
+#include "analyzer/report/java_facts.h"
 #include "analyzer/report/moment_text.h"
 #include "analyzer/report/pins_build.h"
 #include "analyzer/report/recorder_share.h"
@@ -235,7 +236,8 @@ Report build_report(const Reader& reader, const Figures& figures, const BuildOpt
   if (end) report.pins_at_end = pins_report(*end, reader, book ? &*book : nullptr);
   const auto judged = [&](const Moment& moment) {
     findings::Facts facts = facts_of(report, moment_report(moment), figures, moment, reader);
-    if (book) add_sites(facts, report, figures, moment, *book, options.sites.suppressions);
+    add_java_facts(facts, report, figures, moment, reader);
+    if (book) add_sites(facts, report, figures, moment, *book, options.sites.suppressions, reader);
     return findings::judge(facts);
   };
   // A program may hold to the end what it freed after its peak, or give everything back before its end: both are told.

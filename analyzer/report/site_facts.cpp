@@ -5,6 +5,8 @@
 #include <map>
 
 #include "analyzer/findings/verdicts.h"
+#include "analyzer/report/java_build.h"
+#include "analyzer/report/java_facts.h"
 
 namespace heapspy::report {
 namespace {
@@ -38,6 +40,14 @@ double growth(const SiteHold& hold) {
 
 std::uint64_t whole(double value) { return value > 0 ? static_cast<std::uint64_t>(std::llround(value)) : 0; }
 
+// Where Java code called a native library that is not the JDK's.
+void set_jni_library(findings::SiteFacts& site, const trace::Stack& stack, const trace::Reader& reader) {
+  const std::string library = library_called_by_java(stack, reader);
+  if (library.empty() || is_jdk_library(library, reader)) return;
+  site.jni_library = library.substr(library.rfind('/') + 1);
+  site.java_caller = java_caller(stack, reader);
+}
+
 }  // namespace
 
 std::vector<SiteId> sites_of_facts(const Figures& figures, std::initializer_list<const Moment*> moments) {
@@ -57,7 +67,7 @@ std::vector<SiteId> sites_of_facts(const Figures& figures, std::initializer_list
 }
 
 void add_sites(findings::Facts& facts, const Report& report, const Figures& figures, const Moment& moment, const SiteBook& book,
-               const Suppressions& suppressions) {
+               const Suppressions& suppressions, const trace::Reader& reader) {
   const Moment* end = figures.at(model::Why::end);
   const std::vector<SiteId> named = sites_of_facts(figures, {&moment, end});
   std::map<SiteId, findings::SiteFacts> sites;
@@ -65,6 +75,7 @@ void add_sites(findings::Facts& facts, const Report& report, const Figures& figu
     findings::SiteFacts& site = sites[id];
     site.where = book.where(id);
     site.suppressed = suppressions.match(book.frames(id));
+    if (facts.java) set_jni_library(site, reader.stacks().stack(id), reader);
   }
   for (const SiteFigures& from : figures.sites) {
     const auto found = sites.find(from.site);

@@ -14,6 +14,6 @@ namespace heapspy::report {
 std::vector<trace::SiteId> sites_of_facts(const model::Figures&, std::initializer_list<const model::Moment*>);
 // Fills facts.sites and the sites of plugs. The book has looked up sites_of_facts().
 void add_sites(findings::Facts&, const Report&, const model::Figures&, const model::Moment&, const SiteBook&,
-               const Suppressions&);
+               const Suppressions&, const trace::Reader&);
 
 }  // namespace heapspy::report

@@ -19,10 +19,11 @@ using report::Report;
 using testing::HasSubstr;
 using testing::Not;
 
-const std::vector<std::string> kKinds = {"plug",           "retained",       "dynamic_threshold", "arena_growth",
-                                         "pinned",         "secondary_tops", "thread_caches",     "leak",
-                                         "realloc_growth", "not_malloc",     "thread_stacks",     "many_mappings",
-                                         "contention",     "huge_pages",     "recorder"};
+const std::vector<std::string> kKinds = {"plug",           "retained",        "dynamic_threshold", "arena_growth",
+                                         "pinned",         "secondary_tops",  "thread_caches",     "leak",
+                                         "realloc_growth", "not_malloc",      "thread_stacks",     "many_mappings",
+                                         "contention",     "huge_pages",      "recorder",          "zip_streams",
+                                         "direct_buffers", "compiler_arenas", "collector_threads", "jni_leak"};
 
 struct Scenario {
   std::string name;

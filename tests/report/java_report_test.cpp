@@ -1,4 +1,4 @@
-// A trace of a JVM: who in it called malloc, and what its threads are for.
+// A trace of a JVM: who in it called malloc, what its threads are for, and what verdicts hear of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -97,6 +97,27 @@ TEST_F(JavaTrace, ThreadsHaveTheirRoles) {
   EXPECT_EQ(report.java->roles[1].role, "gc");
   EXPECT_EQ(report.java->roles[1].allocations, 1u);
   EXPECT_EQ(report_json(report)["threads"][1]["role"], "gc");
+}
+
+TEST_F(JavaTrace, StreamsAreToldByTheirMethodsAndSoIsWhoEndsThem) {
+  auto& main = trace.thread("main", 101);
+  main.stamp(kSecond).stack(zip);
+  for (std::uint64_t i = 0; i < 200; i++) main.malloc(kHeap + 0x10 + i * 0xa000, 40000);
+  main.stamp(kSecond + 1000);
+  auto& cleaner = trace.thread("Common-Cleaner", 103);
+  cleaner.stamp(2 * kSecond);
+  for (std::uint64_t i = 0; i < 80; i++) cleaner.free(kHeap + 0x10 + i * 0xa000);
+  cleaner.stamp(2 * kSecond + 1000);
+  const Report report = build();
+  const auto zip_streams = std::find_if(report.findings.begin(), report.findings.end(),
+                                        [](const findings::Finding& each) { return each.kind == "zip_streams"; });
+  ASSERT_NE(zip_streams, report.findings.end());
+  EXPECT_EQ(zip_streams->bytes, 120 * 40000u);
+  EXPECT_THAT(zip_streams->text, HasSubstr("120 live blocks"));
+  EXPECT_THAT(zip_streams->text, HasSubstr("Asked for by shop.Cart.add"));
+  EXPECT_THAT(zip_streams->text,
+              HasSubstr("Of 80 such blocks that ended in the whole run, 80 were freed by another thread than "
+                        "had asked, 80 of them by Common-Cleaner: after a collection"));
 }
 
 TEST(JavaReport, IsNotThereWithoutAJvm) {
