@@ -120,14 +120,18 @@ void ThreadStats::thread_started(ThreadId id, std::uint32_t tid, std::string_vie
   Thread& thread = at(id, tick);
   thread.start = std::min(thread.start, tick);
   thread.tid = tid;
-  if (!name.empty()) thread.name = name;
+  // In mode ring each ring begins with one, and it is the kernel's name.
+  if (!name.empty() && name != thread.kernel_name) thread.name = thread.kernel_name = name;
   if (stack_address) thread.stack_address = stack_address;
 }
 
 static constexpr std::size_t kKernelNameBytes = 15;  // that a thread's name may have
+// What a JVM's first thread is called while it waits for the others to end, its own work done.
+static constexpr std::string_view kDoneInJava = "DestroyJavaVM";
 
 void ThreadStats::thread_named(ThreadId id, std::string_view name, Tick tick) {
   std::string& known = at(id, tick).name;
+  if (name == kDoneInJava && !known.empty()) return;
   // What the kernel has of a name says nothing new (a JVM gives it after the name itself).
   if (!name.empty() && !(known.size() > name.size() && name.size() == kKernelNameBytes && known.starts_with(name)))
     known = name;
@@ -140,7 +144,8 @@ void ThreadStats::thread_ended(ThreadId id, Tick tick) {
 }
 
 // The kernel's names, as /proc gives them, of threads that lived then. A name that is longer than the kernel's 15
-// characters and begins with its name says more, and stays.
+// characters and begins with its name says more, and stays; so does one that was told since the kernel got its (a JVM's "main"
+// is "java" to the kernel from its start to its end).
 void ThreadStats::snapshot_taken(const trace::Snapshot& snapshot) {
   if (snapshot.thread_names.empty()) return;
   std::unordered_map<std::uint32_t, Thread*> newest;  // a tid that is used again belongs to the last thread that has it
@@ -150,8 +155,10 @@ void ThreadStats::snapshot_taken(const trace::Snapshot& snapshot) {
   for (const auto& [tid, name] : snapshot.thread_names) {
     const auto found = newest.find(tid);
     if (found == newest.end() || name.empty()) continue;
-    std::string& known = found->second->name;
-    if (!(known.size() > name.size() && known.starts_with(name))) known = name;
+    Thread& thread = *found->second;
+    if (thread.kernel_name == name) continue;
+    thread.kernel_name = name;
+    if (!(thread.name.size() > name.size() && thread.name.starts_with(name))) thread.name = name;
   }
 }
 

@@ -62,6 +62,7 @@ class ThreadStats final : public trace::Observer {
     std::uint64_t live_bytes = 0, live_blocks = 0, peak_live_bytes = 0, temporary = 0;
     std::uint64_t freed_by_others = 0, freed_for_others = 0;
     std::string name;
+    std::string kernel_name;   // as it was seen last
     std::vector<Sizes> sizes;  // by bucket
   };
   Thread& at(trace::ThreadId, trace::Tick);  // of an event of its own

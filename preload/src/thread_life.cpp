@@ -103,6 +103,7 @@ void say_who(ThreadState& thread) {
   uint64_t words[kMaxRecordWords];
   words[1] = encode_number(reinterpret_cast<uint64_t>(__builtin_frame_address(0)));
   put_text_record(thread, words, 2, Kind::thread_start, thread.tid, thread.name);
+  if (thread.java_name[0]) put_text_record(thread, words, 1, Kind::thread_name, thread.tid, thread.java_name);
 }
 
 void note_name(ThreadState& thread) {
@@ -133,6 +134,7 @@ void note_java_name(uint32_t tid, const char* name) {
   os::SignalsBlocked blocked;
   uint64_t words[kMaxRecordWords];
   put_text_record(*thread, words, 1, Kind::thread_name, tid, name);
+  if (tid == thread->tid) Text(thread->java_name, sizeof thread->java_name).add(name);
 }
 
 // glibc calls this when the thread ends, after C++ thread_local destructors. Frees may still follow (its thread cache, other

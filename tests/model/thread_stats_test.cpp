@@ -160,6 +160,23 @@ TEST(ThreadStats, NamesComeFromTheLastOneWhoKnew) {
   EXPECT_EQ(figures[2].name, "late");
 }
 
+// A JVM's first thread is "java" to the kernel, however it is called.
+TEST(ThreadStats, WhatTheKernelAlwaysSaidIsNoNewName) {
+  model::ThreadStats stats;
+  World world({&stats});
+  world.start(1, 100, "java");
+  stats.thread_named(ThreadId(1), "main", 5);
+  stats.thread_named(ThreadId(1), "DestroyJavaVM", 6);  // it waits for the other threads
+  world.start(1, 100, "java");                          // another ring
+  trace::Snapshot snapshot;
+  snapshot.thread_names = {{100, "java"}};
+  world.snapshot(snapshot);
+  EXPECT_EQ(stats.figures()[0].name, "main");
+  snapshot.thread_names = {{100, "renamed"}};
+  world.snapshot(snapshot);
+  EXPECT_EQ(stats.figures()[0].name, "renamed");
+}
+
 TEST(ThreadStats, TenThousandThreadsCostLessThanAKilobyteEach) {
   model::ThreadStats stats;
   World world({&stats});

@@ -153,7 +153,19 @@ TEST(JavaThreads, HaveTheNamesThatJavaGivesThem) {
     EXPECT_GT(thread_named(report, "a-thread-with-a-name-that-no-kernel-keeps").allocations, 0u);
     EXPECT_GT(thread_named(report, "named-again-after-it-has-begun").allocations, 0u);
     EXPECT_GT(thread_named(report, "Reference Handler").allocations, 0u) << "begun before the JVM could be asked";
+    EXPECT_GT(thread_named(report, "main").allocations, 0u) << "java to the kernel";
   }
+}
+
+TEST(JavaThreads, KeepTheirNamesWhereARingHasWrappedSinceTheyWereSaid) {
+  HEAPSPY_NEEDS_JAVA_STACKS();
+  Recording run({.command = {jvms()[0], "-Xmx64m", "-XX:+UseSerialGC", victim_source("Methods.java"), "100000"},
+                 .environment = {{"HEAPSPY_MODE", "ring"}, {"HEAPSPY_RING", "1MiB"}}});
+  EXPECT_EQ(run.finish().out, "asked 100000\n") << run.finish();
+  const report::Report report = run.report();
+  ASSERT_TRUE(report.trace.ring);
+  EXPECT_FALSE(report.trace.ring->whole);
+  EXPECT_GT(thread_named(report, "a-name-longer-than-fifteen-bytes").allocations, 10000u);
 }
 
 TEST(JavaThreads, KeepTheKernelsNamesWhereJavaIsLeftOut) {

@@ -25,6 +25,7 @@ public class Methods {
         Field field = Unsafe.class.getDeclaredField("theUnsafe");
         field.setAccessible(true);
         unsafe = (Unsafe) field.get(null);
+        Thread.currentThread().setName("a-name-longer-than-fifteen-bytes");
         int turns = Integer.parseInt(arguments[0]);
         for (int i = 0; i < turns; i++) unsafe.freeMemory(askDeeply(3, i));
         for (int i = 0; i < KEPT; i++) open(i);
