@@ -14,10 +14,13 @@ namespace {
 
 constexpr std::size_t kSitesShown = 3;
 
-// Of the last three quarters of the run, as `leak` counts it.
+// `leak` counts what grows after the first quarter of the run: a part of it is no more than what is left of all eighths after
+// that.
 std::uint64_t growth_of(const SiteFacts& site) {
-  const std::uint64_t bytes = leaked_evenly(site);
-  return bytes ? bytes - site.survivors[1] : 0;
+  std::uint64_t bytes = 0;
+  if (leaked_evenly(site))
+    for (std::size_t i = 3; i < site.survivors.size(); i++) bytes += site.survivors[i];
+  return bytes;
 }
 
 }  // namespace
@@ -39,7 +42,8 @@ std::optional<Finding> jni_leak(const Facts& facts) {
   finding.whole_run = true;
   finding.part_of = {"leak"};
   finding.text = fmt::format(
-      "Blocks that {} has allocated in all parts of the run are left over at its end: {}. Neither the Java heap nor the JVM's "
+      "Blocks that {} has allocated in all parts of the run are left over at its end, at least {}. Neither the Java heap nor "
+      "the JVM's "
       "own "
       "books (NMT) know of them.",
       most->first, bytes_text(most->second));

@@ -50,9 +50,12 @@ std::vector<std::string_view> methods_of(const trace::Stack& stack, const Reader
 
 // The program's own code that asked; where all is the JDK's, the outermost of that.
 std::string place_of(const std::vector<std::string_view>& methods) {
-  for (const std::string_view method : methods)
+  std::string_view outermost;
+  for (const std::string_view method : methods) {
     if (!is_of_jdk(method)) return frame_text(java_frame(std::string(method)));
-  return methods.empty() ? "" : frame_text(java_frame(std::string(methods.back())));
+    if (!method.starts_with('[')) outermost = method;  // "[StubRoutines]" is no method
+  }
+  return outermost.empty() ? "" : frame_text(java_frame(std::string(outermost)));
 }
 
 class UseSums {
@@ -92,7 +95,11 @@ bool begins(const std::string& name, std::string_view begin) { return std::strin
 
 }  // namespace
 
-std::string java_caller(const trace::Stack& stack, const Reader& reader) { return place_of(methods_of(stack, reader)); }
+std::string java_caller(const trace::Stack& stack, const Reader& reader) {
+  std::vector<std::string_view> methods = methods_of(stack, reader);
+  if (methods.size() > 1) methods.erase(methods.begin());  // the native one, which the library's function says already
+  return place_of(methods);
+}
 
 void add_java_facts(findings::Facts& facts, const Report& report, const Figures& figures, const Moment& moment,
                     const Reader& reader) {

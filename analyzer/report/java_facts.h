@@ -12,7 +12,8 @@ namespace heapspy::report {
 
 // Of a report that add_java() has filled; nothing where that found no JVM.
 void add_java_facts(findings::Facts&, const Report&, const model::Figures&, const model::Moment&, const trace::Reader&);
-// The program's own method that is innermost, as text; where all are the JDK's the outermost of them. "": there are none.
+// Who called the innermost method (a native one): the program's own method that is innermost then, as text; where all are the
+// JDK's the outermost of them. "": there are none.
 std::string java_caller(const trace::Stack&, const trace::Reader&);
 
 }  // namespace heapspy::report
