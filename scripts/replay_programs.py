@@ -141,7 +141,7 @@ class Bench:
             Program("pinned_main_heap", [here / "pinned_main_heap"]),
             Program("retained", [here / "retained"]),
             Program("trim_again", [here / "trim_again"]),
-            Program("contention", [here / "contention", 16, 20000]),
+            Program("contention", [here / "contention"]),
             Program("steady_leak", [here / "steady_leak"]),
             Program("sawtooth", [here / "steady_leak", "--without"]),
             Program("realloc_growth", [here / "realloc_growth", 8]),
@@ -177,8 +177,8 @@ class Bench:
             heap[at] = sum(size for name, size in parts.items() if name.startswith("malloc"))
             other[at] = sum(size for name, size in parts.items()
                             if not name.startswith("malloc") and name not in ("libraries and files", "heapspy itself", "shared memory"))
-        if other["peak"] == other["end"]:
-            heap["peak"] = max(heap["peak"], heap["end"] + (report["process"]["peak_rss_bytes"] or 0) - report["rss"]["total_bytes"])
+        above = (report["process"]["peak_rss_bytes"] or 0) - report["rss"]["total_bytes"] - abs(other["peak"] - other["end"])
+        heap["peak"] = max(heap["peak"], heap["end"] + above)
         return heap, other
 
     def copied(self, program):
@@ -276,7 +276,7 @@ class Redis(Program):
 
 class Postgres(Program):
     """A server's one backend while pgbench is connected: the TPC-B-like transactions, and one in fifty sorts the accounts. As the
-    user `postgres`; its memory is sampled every 10 ms, for it is not the largest process (shared buffers)."""
+    user `postgres`; its memory is sampled every 5 ms, for it is not the largest process (shared buffers)."""
     trimming = {"TRIM_FORKED": "1"}
 
     def __init__(self):
@@ -343,14 +343,16 @@ class Postgres(Program):
                     measured.setdefault(name_of(recipe["setting"]), []).append((max(sampled), sampled[-1]))
 
     def sample(self):
-        values, backend = [], None
+        values, backend, of_it = {}, None, None
         with subprocess.Popen(self.pgbench(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as load:
             while load.poll() is None:
-                backend = backend or find_backend()
-                if backend:
-                    values.append(anonymous(backend) or values[-1] if values else anonymous(backend) or 0)
-                time.sleep(0.01)
-        return [value for value in values if value]
+                of_it = backend and anonymous(backend)
+                if of_it:
+                    values.setdefault(backend, []).append(of_it)
+                else:  # pgbench connects once to look around, then for the transactions
+                    backend = find_backend()
+                time.sleep(0.005)
+        return max(values.values(), key=len, default=[])
 
 
 def find_backend():

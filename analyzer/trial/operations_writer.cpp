@@ -54,6 +54,14 @@ std::optional<std::uint64_t> touched_pages_of(const trace::Snapshot& snapshot, s
   return touched;
 }
 
+// Private memory without a file: a heap is somewhere in it.
+std::uint64_t heap_at_most(const trace::Snapshot& snapshot) {
+  std::uint64_t bytes = 0;
+  for (const trace::Mapping& each : snapshot.mappings)
+    if (each.write && !each.shared && (each.name.empty() || each.name == "[heap]")) bytes += each.rss_bytes;
+  return bytes - std::min(bytes, snapshot.recorder_bytes);
+}
+
 constexpr std::uint32_t kMostThreads = 16384;  // at a time: each is a thread of the replay
 constexpr std::size_t kBuffered = 8192;
 constexpr std::size_t kMostSizes = 65536;  // that have a share of their own
@@ -242,6 +250,7 @@ void OperationsWriter::snapshot_taken(const trace::Snapshot& snapshot) {
     snapshot_end_ = snapshot.end;
   }
   write(next);
+  if (snapshot.reason == format::SnapshotReason::exit && !snapshot.mappings.empty()) heap_at_exit_ = heap_at_most(snapshot);
   if (touch_ != Touch::recorded || snapshot.page_bytes != kPage) return;
   for (auto& [address, placed] : live_) {
     if (placed.size < kPartlyTouchedFrom) continue;

@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -48,7 +49,9 @@ class OperationsWriter final : public trace::Observer {
   bool touch_is_told() const { return touch_told_; }
   std::uint32_t threads() const { return threads_; }      // that are played, most at a time
   std::uint64_t duration_us() const { return last_us_; }  // of what is played; after finish()
-  std::uint64_t left_out() const { return left_out_; }    // calls whose block is not known
+  // What a heap can have had in RAM at most as the process ended; nullopt: no snapshot of that moment.
+  std::optional<std::uint64_t> heap_at_exit_at_most() const { return heap_at_exit_; }
+  std::uint64_t left_out() const { return left_out_; }  // calls whose block is not known
 
   void allocated(const trace::Block&, trace::Tick) override;
   void released(const trace::Block&, trace::ThreadId by, trace::Release, trace::Tick) override;
@@ -96,6 +99,7 @@ class OperationsWriter final : public trace::Observer {
   std::vector<Operation> buffer_;  // not in the file yet
   std::uint64_t written_ = 0, calls_ = 0, left_out_ = 0, last_us_ = 0;
   // The last snapshot that the program waited for, and for how long it did before.
+  std::optional<std::uint64_t> heap_at_exit_;
   trace::Tick snapshot_begin_ = 0, snapshot_end_ = 0, stood_still_ = 0;
   std::unordered_map<std::uint64_t, Placed> live_;  // by address
   std::vector<std::uint32_t> free_slots_;

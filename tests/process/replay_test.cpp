@@ -120,6 +120,29 @@ TEST(Replay, OfTrimsByTheClockSaysBetweenWhatTheEndMayLie) {
   EXPECT_GE(runs[1]["end_heap_range_bytes"][1], kBlocks * kBytes) << "trimmed at 2 s, before the frees";
 }
 
+// No trace holds the program's own malloc_trim; that it ended with less shows in its last snapshot.
+TEST(Replay, OfAProgramThatEndedWithLessSaysSo) {
+  TraceBuilder trace;
+  auto& thread = trace.thread("main", 100);
+  for (std::uint64_t i = 0; i <= 40; i++) thread.stamp(10 + i).malloc(0x100000 + i * 0x20000, 100'000);
+  for (std::uint64_t i = 0; i < 40; i++) thread.stamp(100 + i).free(0x100000 + i * 0x20000);
+  thread.stamp(200);
+  trace::Snapshot snapshot;
+  snapshot.begin = snapshot.end = 200;
+  snapshot.reason = format::SnapshotReason::exit;
+  trace::Mapping& heap = snapshot.mappings.emplace_back();
+  heap.start = 0x100000, heap.end = 0x700000, heap.rss_bytes = 1 << 20, heap.read = heap.write = true, heap.name = "[heap]";
+  trace.snapshot(snapshot);
+  const TemporaryFile file(trace.bytes());
+  const Outcome shown = run_plain({heapspy_program(), "replay", file.path(), "--with", "default", "--json"});
+  ASSERT_EQ(shown.exit_status, 0) << shown;
+  const nlohmann::json json = nlohmann::json::parse(shown.out);
+  ASSERT_EQ(json["notes"].size(), 1u) << shown;
+  const std::string note = json["notes"][0];
+  EXPECT_TRUE(note.starts_with("the recorded process ended with at most 1.0 MiB of heap in RAM, its replay with 3.")) << note;
+  EXPECT_EQ(json["runs"][0]["end_heap_range_bytes"][0], 1 << 20);
+}
+
 // ---- hostile traces
 
 TEST(Replay, OfImpossibleSizesAndUnknownBlocksIsSafe) {
