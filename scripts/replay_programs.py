@@ -47,7 +47,8 @@ __attribute__((constructor)) static void prepare(void) {
   else begin();
 }
 """
-# As a program exits: how many bytes of its program and library files are anonymous (pages written to, .bss), as lines of COPIED_TO.
+# As a program exits: how many bytes of its program and library files are anonymous (pages written to, .bss), as lines of COPIED_TO. A
+# JVM's class archive is in the ledger.
 COPIED = """
 #include <fcntl.h>
 #include <stdio.h>
@@ -57,12 +58,13 @@ COPIED = """
 __attribute__((destructor)) static void say(void) {
   static char line[8192];
   unsigned long start, end, before = 0, inode, copied = 0, kib;
-  int of_file = 0, to = open(getenv("COPIED_TO"), O_WRONLY | O_APPEND);
+  int of_file = 0, file_before = 0, to = open(getenv("COPIED_TO"), O_WRONLY | O_APPEND);
   FILE* smaps = fopen("/proc/self/smaps", "r");
   if (to < 0 || !smaps) return;
   while (fgets(line, sizeof line, smaps)) {
     if (sscanf(line, "%lx-%lx %*s %*s %*s %lu", &start, &end, &inode) == 3) {
-      of_file = inode || (of_file && start == before && !strchr(line, '['));
+      of_file = inode ? !strstr(line, ".jsa") : file_before && start == before && !strchr(line, '[');
+      file_before = inode && of_file;
       before = end;
     } else if (of_file && sscanf(line, "Anonymous: %lu kB", &kib) == 1) {
       copied += kib;
