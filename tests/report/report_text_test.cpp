@@ -145,7 +145,8 @@ TEST(ReportText, WhatCameAfterTheLastSnapshotIsNotJudged) {
   report.end_at.live_bytes = 200 << 20;
   report.totals.live_bytes = 1 << 20;
   std::string text = joined(report_text(report, {}));
-  EXPECT_THAT(text, HasSubstr("Nothing stands out at the snapshots; what the process kept after the last one nobody has seen."));
+  EXPECT_THAT(text,
+              HasSubstr("Nothing stands out at the snapshots; what the process kept after the last one nobody has seen."));
   EXPECT_THAT(text, HasSubstr("live memory went from 200.0 MiB\n  to 1.0 MiB"));
   EXPECT_THAT(text, HasSubstr("HEAPSPY_SNAPSHOT=peak,exit,every=10s"));
   report.totals.live_bytes = 200 << 20;
