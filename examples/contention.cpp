@@ -8,6 +8,7 @@
 // Arguments: threads (default 16), calls of each (default 60 000), blocks that each holds (default 16).
 #include <pthread.h>
 
+#include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <memory>

@@ -1,6 +1,8 @@
 // Each verdict on the shape it is made for, and on its look-alikes.
 #include "analyzer/findings/verdicts.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "analyzer/process/live_process.h"
 #include "analyzer/process/stopped_process.h"

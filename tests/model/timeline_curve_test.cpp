@@ -1,5 +1,7 @@
 #include "analyzer/model/timeline_curve.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "tests/model/world.h"
