@@ -40,6 +40,14 @@ const ArenaFacts* plugged_arena(const Facts& facts) {
   return most_of(*most->trimmable_bytes, all) && most_of(most->plug->free_below_bytes, *most->trimmable_bytes) ? most : nullptr;
 }
 
+const PointFacts* freed_as_it_ended(const Facts& facts) {
+  constexpr double kLate = 0.9, kRuns = 1, kFreed = 0.5;
+  const auto most = std::max_element(facts.timeline.begin(), facts.timeline.end(),
+                                     [](const PointFacts& a, const PointFacts& b) { return a.live_bytes < b.live_bytes; });
+  if (most == facts.timeline.end() || facts.end_s < kRuns || most->time_s < kLate * facts.end_s) return nullptr;
+  return static_cast<double>(facts.end_live_bytes) < kFreed * static_cast<double>(most->live_bytes) ? &*most : nullptr;
+}
+
 const GroupFacts* group_named(const Facts& facts, std::string_view name) {
   for (const GroupFacts& group : facts.groups)
     if (group.name == name) return &group;

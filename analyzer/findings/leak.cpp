@@ -15,13 +15,22 @@ namespace {
 
 // The first quarter is left out: programs build up at their start.
 constexpr double kFrom = 0.25;
-constexpr std::size_t kPoints = 8;          // fewer say nothing about a line
-constexpr double kStraight = 0.9;           // r squared of the line
-constexpr double kEndOfPeak = 0.9;          // the end holds nearly the most that was ever live
-constexpr double kGrowthOfEnd = 0.25;       // the growth is a good part of what is live
-constexpr double kAllocatedOfGrowth = 4.0;  // the program allocates, and so frees, several times what it keeps
+constexpr std::size_t kPoints = 8;     // fewer say nothing about a line
+constexpr double kStraight = 0.9;      // r squared of the line
+constexpr double kEndOfPeak = 0.9;     // the end holds nearly the most that was ever live
+constexpr double kGrowthOfEnd = 0.25;  // the growth is a good part of what is live
 constexpr std::size_t kSitesShown = 3;
 constexpr double kShareShown = 0.05;  // of the growth: a site with less is not named
+
+// The program allocates, and so frees, several times what it keeps, or very many blocks for one that it keeps (where those are
+// large).
+bool frees_most(const Facts& facts, std::uint64_t growth) {
+  constexpr double kBytesOfGrowth = 4, kBlocksOfLive = 50;
+  if (static_cast<double>(facts.bytes_allocated) >= kBytesOfGrowth * static_cast<double>(growth)) return true;
+  std::uint64_t allocations = 0, live = 0;
+  for (const SizeFacts& size : facts.sizes_at_end) allocations += size.allocations, live += size.live_blocks;
+  return live > 0 && static_cast<double>(allocations) >= kBlocksOfLive * static_cast<double>(live);
+}
 
 struct Line {
   double slope = 0, r_squared = 0;
@@ -47,16 +56,18 @@ Line fit(const std::vector<PointFacts>& points) {
 
 std::optional<Finding> leak(const Facts& facts) {
   if (facts.timeline.empty()) return std::nullopt;
-  const double begin = facts.timeline.front().time_s;
-  const double from = begin + kFrom * (facts.timeline.back().time_s - begin);
+  // Where the program freed everything as it ended, its end is where it began to.
+  const PointFacts* freed = freed_as_it_ended(facts);
+  const double begin = facts.timeline.front().time_s, end_s = freed ? freed->time_s : facts.timeline.back().time_s;
+  const double from = begin + kFrom * (end_s - begin);
   std::vector<PointFacts> points;
   std::uint64_t peak = 0;
   for (const PointFacts& p : facts.timeline) {
     peak = std::max(peak, p.live_bytes);
-    if (p.time_s >= from) points.push_back(p);
+    if (p.time_s >= from && p.time_s <= end_s) points.push_back(p);
   }
   if (points.empty() || points.back().time_s <= points.front().time_s) return std::nullopt;
-  const std::uint64_t first = points.front().live_bytes, end = facts.end_live_bytes;
+  const std::uint64_t first = points.front().live_bytes, end = freed ? freed->live_bytes : facts.end_live_bytes;
   const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
   std::uint64_t growth = end - std::min(end, first + facts.suppressed_growth_bytes);
   Line line = fit(points);
@@ -74,7 +85,7 @@ std::optional<Finding> leak(const Facts& facts) {
     since = facts.end_s / real(parts);
     line = {real(growth) / (facts.end_s - since), 0};
   }
-  if (real(facts.bytes_allocated) < kAllocatedOfGrowth * real(growth)) return std::nullopt;
+  if (!frees_most(facts, growth)) return std::nullopt;
 
   Finding finding;
   finding.kind = "leak";
@@ -83,9 +94,9 @@ std::optional<Finding> leak(const Facts& facts) {
   finding.bytes = growth;
   finding.whole_run = true;
   if (straight)
-    finding.text = fmt::format("Live memory grows steadily to the end, by {} a second (from {} at {} to {} at {}).",
+    finding.text = fmt::format("Live memory grows steadily to the end, by {} a second (from {} at {} to {} at {}){}.",
                                bytes_text(static_cast<std::uint64_t>(line.slope)), bytes_text(first), seconds_text(since),
-                               bytes_text(end), seconds_text(facts.end_s));
+                               bytes_text(end), seconds_text(end_s), freed ? ", and is freed only as the program ends" : "");
   else
     finding.text = fmt::format(
         "Among memory that comes and goes, blocks of all parts of the run are left over at its end: {} since {}, {} a second.",
@@ -95,7 +106,7 @@ std::optional<Finding> leak(const Facts& facts) {
   finding.evidence = {{"growth_bytes", growth}, {"slope_bytes_per_s", line.slope},
                       {"straight", straight},   {"r_squared", line.r_squared},
                       {"end_live_bytes", end},  {"bytes_allocated", facts.bytes_allocated}};
-  if (largest != facts.sizes_at_end.end() && largest->live_bytes > 0) {
+  if (!freed && largest != facts.sizes_at_end.end() && largest->live_bytes > 0) {
     finding.text +=
         fmt::format(" Most of what is left: {} of {}, {} never freed.", plural_text(largest->live_blocks, "block", "blocks"),
                     largest->to - largest->from <= 1 ? plural_text(largest->from, "byte", "bytes")

@@ -27,18 +27,13 @@ std::uint64_t beyond_peak(const Facts& facts) {
   return held - std::min(held, taken);
 }
 
-// It grew to its end, and freed as it ended (as interpreters do): whether it leaks cannot be told from what is left.
-bool fell_at_exit(const Facts& facts) {
-  constexpr double kLate = 0.9, kRuns = 1;  // shorter runs fill and free, and that is all they do
-  const auto most = std::max_element(facts.timeline.begin(), facts.timeline.end(),
-                                     [](const PointFacts& a, const PointFacts& b) { return a.live_bytes < b.live_bytes; });
-  return most != facts.timeline.end() && facts.end_s >= kRuns && most->time_s >= kLate * facts.end_s;
-}
-
 }  // namespace
 
 std::optional<Finding> retained(const Facts& facts) {
   if (!facts.glibc) return std::nullopt;
+  const bool has_fallen =
+      facts.live_bytes && static_cast<double>(*facts.live_bytes) < kFallen * static_cast<double>(facts.peak_live_bytes);
+  if (has_fallen && freed_as_it_ended(facts)) return std::nullopt;  // what a process keeps that ends is nobody's loss
   std::uint64_t bytes = 0, arenas = 0;
   const ArenaFacts* largest = nullptr;
   const ArenaFacts* plugged = plugged_arena(facts);
@@ -70,10 +65,9 @@ std::optional<Finding> retained(const Facts& facts) {
         ", and it raises this threshold (128 KiB at first, 64 MiB at most) to twice the largest mapped block ever freed, "
         "unless "
         "it is set before start.";
-  if (facts.live_bytes && static_cast<double>(*facts.live_bytes) < kFallen * static_cast<double>(facts.peak_live_bytes))
-    finding.text += fmt::format(" Live memory had fallen from {} to {}{}.", bytes_text(facts.peak_live_bytes),
-                                bytes_text(*facts.live_bytes),
-                                fell_at_exit(facts) ? ", but only as the program ended" : ": this is not a leak");
+  if (has_fallen)
+    finding.text += fmt::format(" Live memory had fallen from {} to {}: this is not a leak.", bytes_text(facts.peak_live_bytes),
+                                bytes_text(*facts.live_bytes));
   finding.fix = facts.running ? fmt::format("heapspy trim {}", facts.pid) : std::string("malloc_trim(0) at that moment");
   finding.fix_saves_bytes = bytes;
   finding.cost = "malloc_trim holds each arena's lock in turn; memory used again costs page faults";

@@ -282,7 +282,30 @@ TEST(Verdicts, WhatIsBuiltUpAtTheStartIsNotALeak) {
 }
 
 TEST(Verdicts, GrowthThatIsGivenBackIsNotALeak) {
-  EXPECT_THAT(judge(curve([](int i) { return i == 100 ? kMiB : static_cast<std::uint64_t>(i) * kMiB; })), IsEmpty());
+  EXPECT_THAT(judge(curve([](int i) { return i > 80 ? kMiB : static_cast<std::uint64_t>(i) * kMiB; })), IsEmpty());
+}
+
+// Interpreters free at their exit what they have leaked until then.
+TEST(Verdicts, GrowthThatIsFreedOnlyAsTheProgramEndsIsALeakAndNothingRetained) {
+  Facts facts = curve([](int i) { return i == 100 ? kMiB : static_cast<std::uint64_t>(i) * kMiB; });
+  facts.arenas = {main_heap(kMiB, 1000, 90 * kMiB, 0)};
+  facts.live_bytes = kMiB;
+  const auto found = judge(facts);
+  ASSERT_THAT(kinds(found), ElementsAre("leak"));
+  EXPECT_EQ(found[0].bytes, 74 * kMiB);  // from 2.5 s to 9.9 s
+  EXPECT_THAT(found[0].text, HasSubstr("to 99.0 MiB at 9.9 s), and is freed only as the program ends."));
+  EXPECT_THAT(found[0].text, testing::Not(HasSubstr("Most of what is left")));
+  facts.end_s = 0.5;  // too short to say
+  EXPECT_THAT(kinds(judge(facts)), ElementsAre("retained"));
+}
+
+TEST(Verdicts, FewLargeBlocksThatStayAmongManyThatGoAreALeak) {
+  Facts facts = curve([](int i) { return static_cast<std::uint64_t>(i) * kMiB; });
+  facts.bytes_allocated = 130 * kMiB;
+  facts.sizes_at_end = {{256, 512, 100'000, 0, 0}, {kMiB, 2 * kMiB, 100, 100, 100 * kMiB}};
+  EXPECT_THAT(kinds(judge(facts)), ElementsAre("leak"));
+  facts.sizes_at_end[0].allocations = 1000;  // a program that loads
+  EXPECT_THAT(judge(facts), IsEmpty());
 }
 
 TEST(Verdicts, ALeakAmongMemoryThatComesAndGoesIsToldByItsSite) {
