@@ -99,40 +99,32 @@ TEST(Java, AJvmThatTracksItsMemoryIsAskedByInspect) {
   const std::string jar = std::string(HEAPSPY_EXAMPLES) + "/zip_threads.jar";
   if (jvms().empty() || !std::filesystem::exists(jar))
     GTEST_SKIP() << "no JDK is installed, or was when the examples were built";
-  for (const bool tracks : {true, false}) {
-    SCOPED_TRACE(tracks);
-    Launch launch{.command = {jvms()[0], "-Xmx64m", "-XX:+UseSerialGC"}, .recorded = false, .talks = true};
-    if (tracks) launch.command.push_back("-XX:NativeMemoryTracking=summary");
-    launch.command.insert(launch.command.end(), {"-jar", jar, "1", "1", "--wait"});
-    Recording run(launch);
-    while (run.read_line().find("waits for a line") == std::string::npos) {
-    }
-    const std::string pid = std::to_string(run.pid());
-    Recording inspect({.command = {heapspy_program(), "inspect", pid, "--json"}, .recorded = false});
-    if (inspect.finish().exit_status == 4) GTEST_SKIP() << inspect.finish().err;
-    const auto found = nlohmann::json::parse(inspect.finish().out);
-    run.write_line("");
-    run.read_rest();
-    const auto& jvm = found["jvm"];
-    if (!tracks) {
-      EXPECT_EQ(jvm["native_memory"], nullptr);
-      EXPECT_EQ(jvm["native_memory_why"], "it was not started with -XX:NativeMemoryTracking=summary");
-      continue;
-    }
-    const auto& memory = jvm["native_memory"];
-    ASSERT_TRUE(memory.is_object()) << jvm;
-    std::uint64_t committed = 0, in_use = 0, beyond = 0;
-    for (const auto& tag : memory["tags"]) committed += tag["committed_bytes"].get<std::uint64_t>();
-    for (const auto& arena : found["arenas"]) in_use += arena["in_use_bytes"].get<std::uint64_t>();
-    for (const auto& part : jvm["beyond"]["parts"]) beyond += part["bytes"].get<std::uint64_t>();
-    EXPECT_LE(committed, memory["committed_bytes"].get<std::uint64_t>() + memory["tags"].size() * 1024);  // rounded to KiB
-    EXPECT_GE(committed + memory["tags"].size() * 1024, memory["committed_bytes"]);
-    EXPECT_GT(in_use, memory["malloc_bytes"]);  // zlib's, and headers
-    EXPECT_EQ(beyond, jvm["beyond"]["bytes"]);
-    EXPECT_EQ(jvm["beyond"]["not_resident_bytes"].get<std::int64_t>(), static_cast<std::int64_t>(beyond) +
-                                                                           memory["committed_bytes"].get<std::int64_t>() -
-                                                                           found["rss"]["total_bytes"].get<std::int64_t>());
+  Recording run({.command = {jvms()[0], "-Xmx64m", "-XX:+UseSerialGC", "-XX:NativeMemoryTracking=summary", "-jar", jar, "1",
+                             "1", "--wait"},
+                 .recorded = false,
+                 .talks = true});
+  while (run.read_line().find("waits for a line") == std::string::npos) {
   }
+  const std::string pid = std::to_string(run.pid());
+  Recording inspect({.command = {heapspy_program(), "inspect", pid, "--json"}, .recorded = false});
+  if (inspect.finish().exit_status == 4) GTEST_SKIP() << inspect.finish().err;
+  const auto found = nlohmann::json::parse(inspect.finish().out);
+  run.write_line("");
+  run.read_rest();
+  const auto& jvm = found["jvm"];
+  const auto& memory = jvm["native_memory"];
+  ASSERT_TRUE(memory.is_object()) << jvm;
+  std::uint64_t committed = 0, in_use = 0, beyond = 0;
+  for (const auto& tag : memory["tags"]) committed += tag["committed_bytes"].get<std::uint64_t>();
+  for (const auto& arena : found["arenas"]) in_use += arena["in_use_bytes"].get<std::uint64_t>();
+  for (const auto& part : jvm["beyond"]["parts"]) beyond += part["bytes"].get<std::uint64_t>();
+  EXPECT_LE(committed, memory["committed_bytes"].get<std::uint64_t>() + memory["tags"].size() * 1024);  // rounded to KiB
+  EXPECT_GE(committed + memory["tags"].size() * 1024, memory["committed_bytes"]);
+  EXPECT_GT(in_use, memory["malloc_bytes"]);  // zlib's, and headers
+  EXPECT_EQ(beyond, jvm["beyond"]["bytes"]);
+  EXPECT_EQ(jvm["beyond"]["not_resident_bytes"].get<std::int64_t>(), static_cast<std::int64_t>(beyond) +
+                                                                         memory["committed_bytes"].get<std::int64_t>() -
+                                                                         found["rss"]["total_bytes"].get<std::int64_t>());
 }
 
 TEST(Java, IsLeftOutWhereItIsAskedTo) {
