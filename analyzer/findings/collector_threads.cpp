@@ -18,9 +18,10 @@ std::optional<Finding> collector_threads(const Facts& facts) {
   finding.severity = severity_of(facts, facts.java->collector_live_bytes);
   finding.bytes = facts.java->collector_live_bytes;
   finding.whole_run = true;
-  finding.text =
-      fmt::format("{} GC threads on {}: they wait for each other, and each has a queue, a stack and a part in an arena.",
-                  count_text(threads), plural_text(cpus, "CPU", "CPUs"));
+  finding.text = fmt::format(
+      "{} GC threads on {}: they wait for each other, and each has queues (which the thread that started the JVM has "
+      "asked for: they are not in this figure), a stack and a part in an arena.",
+      count_text(threads), plural_text(cpus, "CPU", "CPUs"));
   if (facts.java->collector_threads_setting)
     finding.text += fmt::format(" It was started with {}.", *facts.java->collector_threads_setting);
   finding.to_try = fmt::format(

@@ -28,6 +28,7 @@ std::optional<Finding> compiler_arenas(const Facts& facts) {
       "{} of the JVM hold it to compile methods, and give it back to malloc when each is done: it is there at the start and at "
       "times of new code, not for ever. -Xmx does not limit it.",
       plural_text(facts.java->compiler_threads, "compiler thread", "compiler threads"));
+  if (facts.estimated) finding.text += " (Estimated from samples.)";
   finding.to_try =
       "which method needs so much: -XX:+CITime or jcmd PID Compiler.memory (JDK 22 and later); fewer compilers at once with "
       "-XX:CICompilerCount=2, or only the small one with -XX:TieredStopAtLevel=1, at the price of slower code; what malloc "

@@ -40,7 +40,8 @@ std::string places_text(const JavaUseFacts& use) {
 }
 
 std::string ended_text(const Facts& facts, const JavaUseFacts& use) {
-  if (!use.ended_by_others || facts.estimated) return "";
+  if (facts.estimated) return " (All of this is estimated from samples.)";
+  if (!use.ended_by_others) return "";
   std::string text = fmt::format(" Of {} that ended in the whole run, {} were freed by another thread than had asked",
                                  plural_text(use.ended_blocks, "such block", "such blocks"), count_text(use.ended_by_others));
   const bool mostly = use.ended_by_it > use.ended_by_others / 2, cleaned = cleans_up(use.ended_by);

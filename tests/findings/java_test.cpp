@@ -77,6 +77,14 @@ TEST(JavaVerdicts, StreamsThatNobodyHasEndedAreNamedWithTheCodeThatOpenedThem) {
   EXPECT_THAT(found(judge(facts), "zip_streams")->text, HasSubstr("600 were freed by another thread than had asked."));
 }
 
+TEST(JavaVerdicts, EstimatesAreSaidToBeEstimates) {
+  Facts facts = jvm(400 * kMiB);
+  facts.estimated = true;
+  facts.java->zip_streams = use(120 * kMiB);
+  facts.java->zip_streams.ended_by_others = 600;
+  EXPECT_THAT(found(judge(facts), "zip_streams")->text, HasSubstr("estimated from samples"));
+}
+
 // What was asked for and never touched is not in RAM.
 TEST(JavaVerdicts, OfRssNoMoreIsSaidThanIsLive) {
   Facts facts = jvm(400 * kMiB);
