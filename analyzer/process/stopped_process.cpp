@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <latch>
+#include <thread>
 
 namespace heapspy::process {
 namespace {
@@ -23,9 +25,35 @@ constexpr std::size_t kMostPieces = 1024;                     // IOV_MAX
 
 }  // namespace
 
+// Holds a thread that sleeps in a call which nothing interrupts (vfork, until the child has gone; a disk that does not answer).
+// A thread can be let go only where it has stopped, but of a tracer that ends the kernel lets go all: so it has one of its own.
+class StoppedProcess::Sleeper {
+ public:
+  explicit Sleeper(pid_t tid) : tracer_([this, tid] { hold(tid); }) { ready_.wait(); }
+  ~Sleeper() {
+    over_.count_down();
+    tracer_.join();
+  }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+  bool held() const { return held_; }
+
+ private:
+  void hold(pid_t tid) {
+    held_ = ::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) == 0 && ::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) == 0;
+    ready_.count_down();
+    over_.wait();
+  }
+
+  std::latch ready_{1}, over_{1};
+  bool held_ = false;
+  std::thread tracer_;
+};
+
 StoppedProcess::StoppedProcess(const LiveProcess& process, pid_t held)
     : process_(process), held_(held), begin_(Clock::now()), page_bytes_(static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))) {
   try {
+    hold_sleepers();
     seize_all();
     read_registers();
     mappings_ = parse_mappings(process_.text("maps")).mappings;
@@ -64,18 +92,32 @@ bool StoppedProcess::seize(pid_t tid) {
   process_.refuse_trace(error);
 }
 
+// Before the others stand still and wait for the answer.
+void StoppedProcess::hold_sleepers() {
+  std::vector<pid_t> asleep = process_.tasks();
+  const auto until = Clock::now() + kAsleepAfter;
+  do {
+    std::erase_if(asleep, [this](pid_t tid) { return tid == held_ || state_of(tid) != 'D'; });
+    if (asleep.empty()) break;
+    ::sched_yield();
+  } while (Clock::now() < until);
+  for (const pid_t tid : asleep)
+    if (auto sleeper = std::make_unique<Sleeper>(tid); sleeper->held()) sleepers_.emplace(tid, std::move(sleeper));
+  begin_ = Clock::now();
+}
+
 void StoppedProcess::seize_all() {
   // Threads that are born while others are being stopped: until a look finds none.
   for (bool more = true; more;) {
     more = false;
     for (const pid_t tid : process_.tasks()) {
-      if (tid == held_ || seized_.contains(tid) || !seize(tid)) continue;
+      if (tid == held_ || sleepers_.contains(tid) || seized_.contains(tid) || !seize(tid)) continue;
       seized_.emplace(tid, Seized{});
       more = true;
     }
     wait_until_stopped();
   }
-  if ((seized_.empty() && held_ == 0) || !process_.alive())
+  if ((seized_.empty() && sleepers_.empty() && held_ == 0) || !process_.alive())
     throw TargetError(TargetError::Reason::gone, fmt::format("process {} has ended", process_.pid()));
 }
 
@@ -120,8 +162,9 @@ void StoppedProcess::read_registers() {
     ThreadState state;
     state.tid = tid;
     const auto thread = seized_.find(tid);
-    if (thread == seized_.end() && tid != held_) continue;  // a leader that ended before its threads
-    if (tid == held_ || thread->second.stopped) {
+    const bool seized = thread != seized_.end();
+    if (!seized && tid != held_ && !sleepers_.contains(tid)) continue;  // a leader that ended before its threads
+    if (tid == held_ || (seized && thread->second.stopped)) {
       user_regs_struct registers{};
       iovec room{&registers, sizeof registers};
       if (::ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &room) == 0) {
@@ -145,6 +188,7 @@ void StoppedProcess::read_registers() {
 void StoppedProcess::let_go() {
   if (released_) return;
   released_ = true;
+  sleepers_.clear();
   for (auto& [tid, thread] : seized_) {
     if (!thread.stopped) {  // only a stopped thread can be let go; the interrupt is still on its way
       int status = 0;

@@ -4,6 +4,7 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -27,7 +28,7 @@ class StoppedProcess : public Target {
   // still, from the first one's stop on. Only mappings, threads and file_of may be asked afterwards.
   double release();
   // Threads that were in a call that cannot be interrupted: they did not stop, and ran no code of theirs.
-  std::size_t asleep() const { return asleep_; }
+  std::size_t asleep() const { return asleep_ + sleepers_.size(); }
 
   const std::vector<Mapping>& mappings() const override { return mappings_; }
   const std::vector<ThreadState>& threads() const override { return threads_; }
@@ -40,10 +41,12 @@ class StoppedProcess : public Target {
   std::string file_of(const Mapping&) const override;
 
  private:
+  class Sleeper;
   struct Seized {
     bool stopped = false;
     int signal = 0;  // to be delivered when it goes on
   };
+  void hold_sleepers();
   void seize_all();
   bool seize(pid_t tid);
   void wait_until_stopped();
@@ -55,6 +58,7 @@ class StoppedProcess : public Target {
   const LiveProcess& process_;
   const pid_t held_;
   std::unordered_map<pid_t, Seized> seized_;
+  std::unordered_map<pid_t, std::unique_ptr<Sleeper>> sleepers_;
   std::chrono::steady_clock::time_point begin_;
   std::size_t asleep_ = 0;
   bool released_ = false;

@@ -108,6 +108,33 @@ TEST(StoppedProcess, LeavesAThreadToHimWhoHoldsItAlready) {
   while (counters->of[0] == held) std::this_thread::yield();
 }
 
+TEST(StoppedProcess, LetsGoOfAThreadThatCouldNotBeStopped) {
+  auto* counters = shared<Counters>();
+  ASSERT_NE(counters, nullptr);
+  int order[2];
+  ASSERT_EQ(::pipe(order), 0);
+  ForkedChild child([] {},
+                    [&] {
+                      std::thread sleeper([&] {
+                        if (::vfork() == 0) {  // its parent cannot be interrupted until it has gone
+                          char byte;
+                          (void)!::read(order[0], &byte, 1);
+                          ::_exit(0);
+                        }
+                        for (;;) counters->of[0]++;
+                      });
+                      for (;;) counters->of[1]++;
+                    });
+  if (!may_stop(child.pid())) GTEST_SKIP() << "this process may not stop others";
+  const LiveProcess process(child.pid());
+  for (std::size_t asleep = 0; asleep == 0;) {
+    const StoppedProcess stopped(process);
+    asleep = stopped.asleep();
+  }
+  ASSERT_EQ(::write(order[1], "e", 1), 1);
+  while (counters->of[0] == 0) std::this_thread::yield();
+}
+
 std::atomic<int>* signals_taken;
 
 TEST(StoppedProcess, LosesNoSignal) {
