@@ -1,5 +1,7 @@
 #include "analyzer/findings/facts.h"
 
+#include <algorithm>
+
 namespace heapspy::findings {
 namespace {
 
@@ -41,11 +43,15 @@ const ArenaFacts* plugged_arena(const Facts& facts) {
 }
 
 const PointFacts* freed_as_it_ended(const Facts& facts) {
-  constexpr double kLate = 0.9, kRuns = 1, kFreed = 0.5;
-  const auto most = std::max_element(facts.timeline.begin(), facts.timeline.end(),
-                                     [](const PointFacts& a, const PointFacts& b) { return a.live_bytes < b.live_bytes; });
-  if (most == facts.timeline.end() || facts.end_s < kRuns || most->time_s < kLate * facts.end_s) return nullptr;
-  return static_cast<double>(facts.end_live_bytes) < kFreed * static_cast<double>(most->live_bytes) ? &*most : nullptr;
+  constexpr double kLate = 0.9, kRuns = 1, kMost = 0.9, kFreed = 0.5;
+  std::uint64_t most = 0;
+  for (const PointFacts& point : facts.timeline) most = std::max(most, point.live_bytes);
+  const auto near_most = [&](const PointFacts& point) {
+    return static_cast<double>(point.live_bytes) >= kMost * static_cast<double>(most);
+  };
+  const auto last = std::find_if(facts.timeline.rbegin(), facts.timeline.rend(), near_most);
+  if (last == facts.timeline.rend() || facts.end_s < kRuns || last->time_s < kLate * facts.end_s) return nullptr;
+  return static_cast<double>(facts.end_live_bytes) < kFreed * static_cast<double>(most) ? &*last : nullptr;
 }
 
 const GroupFacts* group_named(const Facts& facts, std::string_view name) {

@@ -295,6 +295,10 @@ TEST(Verdicts, GrowthThatIsFreedOnlyAsTheProgramEndsIsALeakAndNothingRetained) {
   EXPECT_EQ(found[0].bytes, 74 * kMiB);  // from 2.5 s to 9.9 s
   EXPECT_THAT(found[0].text, HasSubstr("to 99.0 MiB at 9.9 s), and is freed only as the program ends."));
   EXPECT_THAT(found[0].text, testing::Not(HasSubstr("Most of what is left")));
+  Facts flat = curve([](int i) { return i == 100 ? kMiB : 99 * kMiB; });  // it held what it needed
+  flat.arenas = facts.arenas;
+  flat.live_bytes = kMiB;
+  EXPECT_THAT(judge(flat), IsEmpty());
   facts.end_s = 0.5;  // too short to say
   EXPECT_THAT(kinds(judge(facts)), ElementsAre("retained"));
 }
