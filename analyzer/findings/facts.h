@@ -179,8 +179,9 @@ Severity severity_of(const Facts&, std::uint64_t bytes);
 // there is none. It holds most of what is trimmable in the process, most of that lies under the block, and hardly any
 // other block lives in it (else freeing the highest would only uncover the next).
 const ArenaFacts* plugged_arena(const Facts&);
-// The last point of nearly the most live memory, where that is at the end of a run (of a second at least: shorter ones fill and free, and that
-// is all they do) and was freed as the program ended, as interpreters do it: what is left says nothing. nullptr: not so.
+// The last point of nearly the most live memory, where that is at the end of a run (of a second at least: shorter ones fill and
+// free, and that is all they do) and was freed as the program ended, as interpreters do it: what is left says nothing. nullptr:
+// not so.
 const PointFacts* freed_as_it_ended(const Facts&);
 // Fewer arenas would make threads wait.
 bool threads_compete(const Facts&);
