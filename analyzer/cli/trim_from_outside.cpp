@@ -141,7 +141,8 @@ TrimOutcome trim_by_thread(const LiveProcess& target, const TrimOptions& options
   add_arenas(inspection, outcome);
   const heap::ArenaRing ring = inspection.heap->copy.ring;
   const std::uint64_t function = address_of_trim(target, ring);
-  const bool count = heap::predict_trim(inspection.heap->copy, inspection.heap->walk).size() <= kMostCounted;
+  const bool count =  // while the others stand still, as short as it can be
+      !options.still && heap::predict_trim(inspection.heap->copy, inspection.heap->walk).size() <= kMostCounted;
   process::BorrowedThread thread(target, ring.library, patience_of(options));
   outcome.by = fmt::format("thread {}, borrowed in system call {}", thread.tid(), thread.at_call());
   LastLook look = last_look(target, thread.tid(), inspection, options);
