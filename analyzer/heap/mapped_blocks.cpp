@@ -11,6 +11,7 @@ using process::PageState;
 using process::Target;
 
 constexpr std::uint64_t kWindowBytes = 4ull << 30;
+constexpr std::size_t kMostCandidates = 256, kMostSteps = 4096;
 constexpr std::size_t kMostPagesSearched = 256u << 10;  // one by one, while the target stands still
 
 using Gap = AddressRange;  // memory that may hold mapped blocks
@@ -45,16 +46,25 @@ class Search {
   }
 
   // The block whose header (two words) stands at `chunk`, if it can be one within the gap.
-  bool accept(const Gap& gap, std::uint64_t chunk, const std::uint64_t (&header)[2], std::uint64_t& end) {
-    if ((header[1] & 7) != kMapped) return false;
+  std::optional<MappedBlock> candidate(const Gap& gap, std::uint64_t chunk, const std::uint64_t (&header)[2]) const {
+    if ((header[1] & 7) != kMapped) return std::nullopt;
     const std::uint64_t before = header_outside_ ? header[0] & ~std::uint64_t{1} : header[0];
     const std::uint64_t bytes = (header[1] & kSizeMask) + (header_outside_ ? kChunkHeaderBytes : 0);
-    if (before > chunk - gap.start || bytes < kMinChunkBytes || bytes > gap.end - chunk) return false;
+    if (before > chunk - gap.start || bytes < kMinChunkBytes || bytes > gap.end - chunk) return std::nullopt;
     const std::uint64_t start = chunk - before;
-    if (start % page_ != 0 || (before + bytes) % page_ != 0) return false;
-    end = start + before + bytes;
-    found_.push_back({chunk, start, end, resident_bytes(start, end)});
-    bytes_ += end - start;
+    if (start % page_ != 0 || (before + bytes) % page_ != 0) return std::nullopt;
+    return MappedBlock{chunk, start, start + before + bytes, std::nullopt};
+  }
+  void take(MappedBlock block) {
+    block.resident_bytes = resident_bytes(block.start, block.end);
+    bytes_ += block.end - block.start;
+    found_.push_back(block);
+  }
+  bool accept(const Gap& gap, std::uint64_t chunk, const std::uint64_t (&header)[2], std::uint64_t& end) {
+    const auto block = candidate(gap, chunk, header);
+    if (!block) return false;
+    end = block->end;
+    take(*block);
     return true;
   }
 
@@ -96,14 +106,46 @@ class Search {
       searched += pieces.size() / 2;
       std::vector<std::uint64_t> words(pieces.size() * 2);
       const std::vector<bool> read = target_.read_pieces(pieces, reinterpret_cast<std::byte*>(words.data()));
-      std::uint64_t after = gap.start;
-      for (std::size_t k = 0; k < pieces.size() && !complete(); k++) {
+      for (std::size_t k = 0; k < pieces.size(); k++) {
         const std::uint64_t header[2] = {words[2 * k], words[2 * k + 1]};
-        std::uint64_t end = 0;
-        if (read[k] && pieces[k].address >= after && accept({after, gap.end}, pieces[k].address, header, end)) after = end;
+        const auto block = read[k] ? candidate(gap, pieces[k].address, header) : std::nullopt;
+        if (!block || candidates_.size() == kMostCandidates) continue;
+        candidates_.push_back(*block);
+        if (choose()) return;
       }
-      if (complete()) return;
     }
+    // None come to what malloc counts: the first ones, and the checks will tell.
+    for (const MappedBlock& block : candidates_)
+      if (!complete() && apart(block, found_)) take(block);
+  }
+
+  static bool apart(const MappedBlock& block, const std::vector<MappedBlock>& others) {
+    return std::ranges::none_of(others,
+                                [&](const MappedBlock& each) { return block.start < each.end && each.start < block.end; });
+  }
+
+  // The program's own memory may hold what looks like a header (0 and an even number will do): those are blocks that together
+  // come to what malloc counts beyond the blocks found so far.
+  bool choose() {
+    std::vector<MappedBlock> chosen;
+    std::size_t steps = 0;
+    const std::uint64_t count = copy_.parameters->mapped_count, bytes = copy_.parameters->mapped_bytes;
+    if (count <= found_.size() || bytes <= bytes_ || !choose(0, count - found_.size(), bytes - bytes_, chosen, steps))
+      return false;
+    for (const MappedBlock& block : chosen) take(block);
+    return true;
+  }
+  bool choose(std::size_t from, std::uint64_t count, std::uint64_t bytes, std::vector<MappedBlock>& chosen,
+              std::size_t& steps) {
+    if (count == 0) return bytes == 0;
+    for (std::size_t i = from; i < candidates_.size() && steps < kMostSteps; i++, steps++) {
+      const MappedBlock& block = candidates_[i];
+      if (block.end - block.start > bytes || !apart(block, chosen)) continue;
+      chosen.push_back(block);
+      if (choose(i + 1, count - 1, bytes - (block.end - block.start), chosen, steps)) return true;
+      chosen.pop_back();
+    }
+    return false;
   }
 
   const Target& target_;
@@ -113,6 +155,7 @@ class Search {
   std::uint64_t bytes_ = 0;
   std::vector<MappedBlock> found_;
   std::vector<Gap> left_;
+  std::vector<MappedBlock> candidates_;  // within memory of the program's own
 };
 
 }  // namespace

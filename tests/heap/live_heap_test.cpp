@@ -286,6 +286,31 @@ TEST_F(LiveHeap, ItsMappedBlocksAreFoundWhateverTheirAlignment) {
   EXPECT_LT(*mapped.resident_bytes, *mapped.system_bytes);  // one of them was never touched
 }
 
+// As in a JVM's metaspace: 0 and a size with malloc's bit at the beginning of a page, and blocks behind it in the same mapping.
+TEST_F(LiveHeap, WhatLooksLikeAMappedBlockInMemoryOfTheProgramIsNotTakenForOne) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the victim is a fork of this program, whose allocator is AddressSanitizer's";
+#endif
+  constexpr std::uint64_t kOwn = 64 * 4096, kFalse = 3 * 4096;
+  auto* placed = static_cast<bool*>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  process_test::ForkedChild child([&] {
+    static char* block = static_cast<char*>(std::malloc(40u << 20));  // beyond any threshold
+    char* const start = block - heap::kChunkHeaderBytes - kOwn;
+    void* own = ::mmap(start, kOwn, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    *placed = own == start;
+    if (!*placed) return;
+    std::memset(own, 1, kOwn);
+    const std::uint64_t header[2] = {0, 0x5000 | heap::kMapped};
+    std::memcpy(static_cast<char*>(own) + kFalse, header, sizeof header);
+  });
+  if (!*placed) GTEST_SKIP() << "there is no room below the block";
+  const process::LiveProcess target(child.pid());
+  const Inspection inspection = report::inspect_process(target);
+  ASSERT_TRUE(inspection.heap);
+  for (const heap::Check& check : inspection.heap->checks) EXPECT_TRUE(check.ok) << check.name << ": " << check.detail;
+  EXPECT_GE(inspection.heap->account.mapped.bytes, 40u << 20);
+}
+
 TEST_F(LiveHeap, ReadingItLeavesItsMemoryAsItWas) {
   const Victim victim("mixed", 2);
   inspected(victim);  // the first look may fault in a page of code
