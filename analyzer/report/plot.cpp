@@ -16,13 +16,14 @@ constexpr std::size_t kLabel = 11;  // columns left of the picture
 
 // The highest of the curve in each column; between two points the earlier goes on.
 std::vector<std::optional<std::uint64_t>> columns_of(const PlotCurve& curve, double end, std::size_t columns) {
-  std::vector<std::optional<std::uint64_t>> highest(columns);
+  std::vector<std::optional<std::uint64_t>> highest(columns), last(columns);
   for (const PlotPoint& point : curve.points) {
     const auto at = std::min(columns - 1, static_cast<std::size_t>(point.time_s / end * static_cast<double>(columns)));
     highest[at] = std::max(highest[at].value_or(0), point.bytes);
+    last[at] = point.bytes;
   }
   for (std::size_t i = 1; i < columns; i++)
-    if (!highest[i]) highest[i] = highest[i - 1];
+    if (!highest[i]) highest[i] = last[i] = last[i - 1];
   return highest;
 }
 

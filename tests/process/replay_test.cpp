@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/process/recording.h"
 #include "tests/support/trace_builder.h"
@@ -141,6 +142,32 @@ TEST(Replay, OfAProgramThatEndedWithLessSaysSo) {
   const std::string note = json["notes"][0];
   EXPECT_TRUE(note.starts_with("the recorded process ended with at most 1.0 MiB of heap in RAM, its replay with 3.")) << note;
   EXPECT_EQ(json["runs"][0]["end_heap_range_bytes"][0], 1 << 20);
+}
+
+// One letter a setting; the highest curve's peak stands at the top of the axis, the end of the trace at its right.
+TEST(Replay, DrawsTheHeapOverTimeForEachSetting) {
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  TraceBuilder trace;
+  trace.header().end_tick = 4 * kSecond;
+  auto& thread = trace.thread("main", 100);
+  for (std::uint64_t i = 0; i <= 40; i++) thread.stamp(10 + i).malloc(0x100000 + i * 0x20000, 100'000);
+  for (std::uint64_t i = 0; i < 40; i++) thread.stamp(kSecond + i).free(0x100000 + i * 0x20000);
+  thread.stamp(kSecond + 40);
+  const TemporaryFile file(trace.bytes());
+  const Outcome shown = run_plain({heapspy_program(), "replay", file.path(), "--with", "default,trim=2"});
+  ASSERT_EQ(shown.exit_status, 0) << shown;
+  std::istringstream lines(shown.out);
+  std::vector<std::string> plot;
+  for (std::string line; std::getline(lines, line);)
+    if (!plot.empty() || line.starts_with("Heap in RAM over the trace's time")) plot.push_back(line);
+  ASSERT_GE(plot.size(), 17u) << shown;
+  // Both hold 3.9 MiB for two seconds of four; then only the one that is not trimmed does. A column shows its highest.
+  EXPECT_TRUE(plot[1].starts_with("   3.9 MiB |")) << shown;
+  EXPECT_EQ(plot[1].find('t'), std::string::npos) << shown;
+  EXPECT_TRUE(plot[1].ends_with("dddddddddd")) << shown;
+  EXPECT_TRUE(plot[14].ends_with("tttttttttt")) << shown;
+  EXPECT_EQ(plot[14].find('t'), plot[1].find('d') + (plot[1].size() - plot[1].find('d')) / 2 + 1) << shown;
+  EXPECT_TRUE(plot[16].ends_with("4.0 s")) << shown;
 }
 
 // ---- hostile traces

@@ -25,6 +25,7 @@ class HeapMeasure {
     if (grown_ >= look_after_ || ++calls_ >= kCallsPerLook) look();
   }
   uint64_t next_point_us() const { return next_point_us_; }  // of the curve
+  uint64_t point_step_us() const { return point_step_us_; }
   void add_point(uint64_t time_us);
   uint64_t measure();  // exact
 

@@ -55,13 +55,14 @@ uint64_t voluntary_switches() {
   return static_cast<uint64_t>(usage.ru_nvcsw);
 }
 
+// Not the private kind: that is how lock_waits.h knows an allocator's locks.
 bool wait_while(uint32_t* word, uint32_t value) {
   bool slept = false;
   while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == value)
-    slept |= syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0) == 0;
+    slept |= syscall(SYS_futex, word, FUTEX_WAIT, value, nullptr, nullptr, 0) == 0;
   return slept;
 }
 
-void wake(uint32_t* word, int threads) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0); }
+void wake(uint32_t* word, int threads) { syscall(SYS_futex, word, FUTEX_WAKE, threads, nullptr, nullptr, 0); }
 
 }  // namespace heapspy::trial

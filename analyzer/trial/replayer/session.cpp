@@ -19,13 +19,21 @@ void Session::begin(double pace) {
 
 void Session::do_what_is_due(uint64_t time_us) {
   while (next_trim_us_ <= time_us) {
+    add_points(next_trim_us_);
     played_time::set(next_trim_us_);
     heap.measure();
     malloc_trim(0);
+    if (trim_us >= heap.point_step_us()) heap.add_point(next_trim_us_);
     next_trim_us_ += trim_us;
   }
-  if (time_us >= heap.next_point_us()) heap.add_point(time_us);
+  add_points(time_us);
   next_due_us_ = next_trim_us_ < heap.next_point_us() ? next_trim_us_ : heap.next_point_us();
+}
+
+// Since the last call the heap has been what it is.
+void Session::add_points(uint64_t until_us) {
+  if (until_us > heap.next_point_us()) heap.add_point(heap.next_point_us());
+  if (until_us >= heap.next_point_us()) heap.add_point(until_us);
 }
 
 void Session::pause(const char* where) {

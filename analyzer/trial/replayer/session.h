@@ -34,6 +34,7 @@ struct Session {
 
  private:
   void do_what_is_due(uint64_t time_us);
+  void add_points(uint64_t until_us);
   uint64_t next_trim_us_ = ~0ull, next_due_us_ = 0;
 };
 
