@@ -205,21 +205,25 @@ ExitStatus run(const Options& options) {
   build.progress = reading_progress(paths[0]);
   report::Report made = with_thread_known([&] { return report::build_report(paths[0], build); });
   build.progress = {};
-  if (!options.html.empty()) write_page(options, report::report_html(made));
+  const std::optional<Proof> proof = options.prove ? std::optional(prove(paths[0], made.findings)) : std::nullopt;
+  std::vector<std::string> trials = proof ? proof_text(*proof) : std::vector<std::string>();
+  if (!options.html.empty()) {
+    if (!trials.empty()) trials.erase(trials.begin());  // the empty line before them
+    write_page(options, report::report_html(made, trials));
+  }
   if (options.json) {
     nlohmann::ordered_json tree;
     if (text.tree) tree = report::tree_json(made.sites, *text.tree);
     if (build.sites.all) report::keep_largest_sites(made, build.sites.most);
     nlohmann::ordered_json json = report::report_json(made);
     if (text.tree) json["tree"] = std::move(tree);
-    if (options.prove) json["proofs"] = proof_json(prove(paths[0], made.findings));
+    if (proof) json["proofs"] = proof_json(*proof);
     fmt::print("{}", report::dump_json(json));
     return ExitStatus::done;
   }
-  if (options.html.empty())
-    for (const std::string& line : report::report_text(made, text)) fmt::print("{}\n", line);
-  if (options.prove)
-    for (const std::string& line : proof_text(prove(paths[0], made.findings))) fmt::print("{}\n", line);
+  if (!options.html.empty()) return ExitStatus::done;
+  for (const std::string& line : report::report_text(made, text)) fmt::print("{}\n", line);
+  for (const std::string& line : trials) fmt::print("{}\n", line);
   return ExitStatus::done;
 }
 

@@ -7,7 +7,24 @@
 
 namespace heapspy::report {
 
-std::string report_html(const Report& report) {
+namespace {
+
+// Columns that the text has aligned stay so.
+void write_trials(Html& html, const std::vector<std::string>& lines) {
+  if (lines.empty()) return;
+  write_heading(html, lines[0]);
+  if (lines.size() == 1) return;
+  html.open("pre");
+  for (std::size_t i = 1; i < lines.size(); i++) {
+    html.text(lines[i]);
+    html.empty("br");
+  }
+  html.close();
+}
+
+}  // namespace
+
+std::string report_html(const Report& report, const std::vector<std::string>& trials) {
   Html html;
   const std::string command =
       report.process.command.empty() ? printable(report.process.exe) : command_text(report.process.command);
@@ -19,6 +36,7 @@ std::string report_html(const Report& report) {
   write_ledger(html, report);
   write_findings(html, "What this means", report.findings);
   if (report.findings.empty()) write_paragraph(html, no_finding_lines(report));
+  write_trials(html, trials);
   write_timeline(html, report);
   write_sites(html, report);
   for (const TreeOrder order : {TreeOrder::down, TreeOrder::up})

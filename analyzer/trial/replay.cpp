@@ -190,7 +190,8 @@ class Trials {
                     "malloc_trim, or had settings of its own; the ends here are too high for it",
                     static_cast<double>(recorded) / (1 << 20), static_cast<double>(played) / (1 << 20)));
     for (ReplayedSetting& each : result_.settings)
-      if (is_glibc(each.setting.kind)) each.end_range.least = std::min(each.end_range.least, recorded);
+      if (is_glibc(each.setting.kind))
+        each.end_range.least = std::min(each.end_range.least, recorded - std::min(recorded, kErrorBytes));
   }
 
   ReplayRun prepared(const ReplayedSetting& each, double pace, bool in_windows) {

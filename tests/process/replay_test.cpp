@@ -141,7 +141,7 @@ TEST(Replay, OfAProgramThatEndedWithLessSaysSo) {
   ASSERT_EQ(json["notes"].size(), 1u) << shown;
   const std::string note = json["notes"][0];
   EXPECT_TRUE(note.starts_with("the recorded process ended with at most 1.0 MiB of heap in RAM, its replay with 3.")) << note;
-  EXPECT_EQ(json["runs"][0]["end_heap_range_bytes"][0], 1 << 20);
+  EXPECT_EQ(json["runs"][0]["end_heap_range_bytes"][0], 768 << 10);
 }
 
 // One letter a setting; the highest curve's peak stands at the top of the axis, the end of the trace at its right.
@@ -168,6 +168,24 @@ TEST(Replay, DrawsTheHeapOverTimeForEachSetting) {
   EXPECT_TRUE(plot[14].ends_with("tttttttttt")) << shown;
   EXPECT_EQ(plot[14].find('t'), plot[1].find('d') + (plot[1].size() - plot[1].find('d')) / 2 + 1) << shown;
   EXPECT_TRUE(plot[16].ends_with("4.0 s")) << shown;
+}
+
+TEST(Replay, OfWhatAReportsFindingsSuggestStandsInItsTextAndItsPage) {
+  Recording run({.command = {victim("keeps_arenas")}});
+  EXPECT_EQ(run.finish().exit_status, 0);
+  const Outcome text = run_plain({heapspy_program(), "report", run.trace(), "--prove"});
+  ASSERT_EQ(text.exit_status, 0) << text;
+  const std::size_t at = text.out.find("Proved by replay (default: the heap's peak ");
+  ASSERT_NE(at, std::string::npos) << text;
+  EXPECT_NE(text.out.find("arena_max=", at), std::string::npos) << text;
+  const Outcome page = run_plain({heapspy_program(), "report", run.trace(), "--prove", "--html", "-"});
+  ASSERT_EQ(page.exit_status, 0) << page;
+  const std::size_t on_page = page.out.find("Proved by replay (default: ");
+  ASSERT_NE(on_page, std::string::npos);
+  EXPECT_NE(page.out.find("arena_max=", on_page), std::string::npos);
+  EXPECT_NE(page.out.find("<br>", on_page), std::string::npos) << "a line each";
+  EXPECT_EQ(page.out.find("Proved by replay", on_page + 1), std::string::npos);
+  EXPECT_TRUE(page.out.ends_with("</html>\n")) << "nothing but the page";
 }
 
 // ---- hostile traces
