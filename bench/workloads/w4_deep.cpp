@@ -1,5 +1,6 @@
 // w4: replacements 30 frames deep, in code without frame pointers and with exception tables; the way down changes every
 // 100 pairs. What a recorder pays for call stacks shows here. Argument: pairs (default 4 000 000).
+#include <cstdint>
 #include <cstdlib>
 #include <stdexcept>
 

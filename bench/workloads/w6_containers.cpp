@@ -1,5 +1,6 @@
 // w6: an ordinary C++ program: a map from strings to vectors of strings is filled, thinned out and read.
 // Argument: keys (default 200 000). The number of events is an estimate (6 per key): count them with the count shim.
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>

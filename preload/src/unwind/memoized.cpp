@@ -1,5 +1,7 @@
 #include "memoized.h"
 
+#include <initializer_list>
+
 #include "libunwind.h"
 #include "recorder.h"
 
