@@ -78,7 +78,7 @@ class UseSums {
       facts_.ended_by = known->name;
     }
     for (const auto& [place, bytes] : places_)
-      if (bytes && bytes >= facts_.live_bytes / 100 && !place.empty()) facts_.places.push_back({place, bytes});
+      if (bytes && bytes >= facts_.live_bytes / 100 && !place.empty()) facts_.places.emplace_back(place, bytes);
     std::stable_sort(facts_.places.begin(), facts_.places.end(),
                      [](const auto& a, const auto& b) { return a.second > b.second; });
     if (facts_.places.size() > kPlaces) facts_.places.resize(kPlaces);
