@@ -73,7 +73,7 @@ class Recording {
   report::Report report() const;                            // of the only one
   report::Report report_in(const std::string& name) const;  // of this file in the folder
   report::Report report_of(pid_t pid) const;                // of this process; the test fails if there is not exactly one
-  std::vector<report::Report> reports() const;
+  std::vector<report::Report> reports() const;              // without call stacks
 
  private:
   int wait_for_end();
