@@ -152,7 +152,12 @@ TEST_P(OtherAllocator, IsRecognisedAndGivenNoWordsOfGlibc) {
   if (library.empty()) GTEST_SKIP() << GetParam() << " is not installed";
   const pid_t child =
       process::start_child({{"tail", "-f", "/dev/null"}, {{"LD_PRELOAD", library}}, process::ChildOutput::discard});
-  // It maps its libraries before it opens the file it follows; until then it is asked again.
+  // It maps its libraries before it opens the file it follows, and allocates between; until then it is asked again.
+  const auto has_begun = [](const json& answer) {
+    if (answer["allocator"]["name"] != GetParam()) return false;
+    const json& counts = answer["allocator"]["statistics"];
+    return GetParam() != std::string("tcmalloc") || (counts.is_object() && counts.value("thread_caches", 0) > 0);
+  };
   const std::string pid = std::to_string(child);
   Ran ran;
   json found;
@@ -160,7 +165,7 @@ TEST_P(OtherAllocator, IsRecognisedAndGivenNoWordsOfGlibc) {
     ran = heapspy({"inspect", pid, "--json"});
     if (ran.status == 4) break;
     found = json::parse(ran.out);
-  } while (found["allocator"]["name"] != GetParam() && ::kill(child, 0) == 0);
+  } while (!has_begun(found) && ::kill(child, 0) == 0);
   const Ran text = heapspy({"inspect", pid});
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include "tests/process_room/forked_child.h"
@@ -108,6 +109,13 @@ TEST(StoppedProcess, LeavesAThreadToHimWhoHoldsItAlready) {
   while (counters->of[0] == held) std::this_thread::yield();
 }
 
+// One of its threads, in the kernel: "TID (NAME) D …".
+bool sleeps_uninterruptibly(const LiveProcess& process) {
+  for (const pid_t tid : process.tasks())
+    if (process.text("task/" + std::to_string(tid) + "/stat").find(") D ") != std::string::npos) return true;
+  return false;
+}
+
 TEST(StoppedProcess, LetsGoOfAThreadThatCouldNotBeStopped) {
   auto* counters = shared<Counters>();
   ASSERT_NE(counters, nullptr);
@@ -127,10 +135,8 @@ TEST(StoppedProcess, LetsGoOfAThreadThatCouldNotBeStopped) {
                     });
   if (!may_stop(child.pid())) GTEST_SKIP() << "this process may not stop others";
   const LiveProcess process(child.pid());
-  for (std::size_t asleep = 0; asleep == 0;) {
-    const StoppedProcess stopped(process);
-    asleep = stopped.asleep();
-  }
+  while (!sleeps_uninterruptibly(process)) std::this_thread::yield();
+  EXPECT_EQ(StoppedProcess(process).asleep(), 1u);
   ASSERT_EQ(::write(order[1], "e", 1), 1);
   while (counters->of[0] == 0) std::this_thread::yield();
 }
