@@ -60,8 +60,8 @@ struct AddressNotes {
   bool empty() const { return waiting.empty() && debts.empty() && loans.empty() && exchanges.empty() && told.empty(); }
 };
 
-// The calls that ended blocks last, by address; the newest drive out the old. Bounded: one that was driven out means a
-// repair that is not found, no more.
+// The calls that ended blocks last, by address; the newest drive out the old. Bounded: after one that was driven out a repair
+// is made when the address is settled, not at once.
 class RecentEnds {
  public:
   struct End {
@@ -80,6 +80,14 @@ class RecentEnds {
     if (ends_.empty()) return nullptr;
     End& end = ends_[place(address)];
     return end.block.address == address ? &end : nullptr;
+  }
+  // False: no block at `address` was ended as late as `low`, or only by `but_for`. True also where it is not known, because
+  // another's end of that time drove out the one that was here.
+  bool may_have_ended_since(std::uint64_t address, Tick low, ThreadId but_for = ThreadId::none) const {
+    if (ends_.empty()) return false;
+    const End& end = ends_[place(address)];
+    if (end.block.address == address && end.ending.by == but_for) return false;
+    return end.block.address && end.ending.high >= low;
   }
 
  private:

@@ -229,8 +229,8 @@ BlockLives::Fit BlockLives::end(const Event& event, const Caller& caller, Tick n
   }
 
   // Alone, no allocation can come that explains this; but another call may have been joined to the block it ended.
-  const RecentEnds::End* last = recent_.find(event.address);
-  const bool hopeless = caller.alone && !(last && last->ending.by != caller.thread && last->ending.high >= caller.low);
+  const bool joined = slot && slot->lived && recent_.may_have_ended_since(event.address, caller.low, caller.thread);
+  const bool hopeless = caller.alone && !joined;
   if (!force && !caller.alone) return Fit::needs_live;
   if (moves) caller.moving->push_back(unknown_block(event.address));
   ending.lived = slot && slot->lived;
@@ -285,7 +285,7 @@ void BlockLives::undo_exchange(LiveSlot& slot, Ending& ending) {
 void BlockLives::owe(LiveSlot& slot, Debt debt, Tick low) {
   AddressNotes& note = notes(slot);
   RecentEnds::End* last = recent_.find(slot.address);
-  if (last && last->ending.high >= low) slot.mended = 1;  // or will be: two ends at about the same time
+  if (slot.lived && recent_.may_have_ended_since(slot.address, low)) slot.mended = 1;  // or will be
   if (last && last->ending.high > debt.high && debt.call != Ending::Call::move) {
     // Swap (see the head of block_lives.h).
     mend(slot);

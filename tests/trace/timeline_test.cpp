@@ -352,6 +352,24 @@ TEST(Timeline, NeverJoinsAFreeToALaterAllocationOfItsOwnThread) {
   EXPECT_EQ(run.log.live.count(0x1000), 1u);
 }
 
+TEST(Timeline, GivesEachEndItsBlockAlsoWhereThousandsOfOthersEndMeanwhile) {
+  // T2 freed T1's block and got its address, which T3 freed: T3's free is estimated before T2's, which finds no block then.
+  // Until its window ends T4 frees more blocks than are remembered as recent.
+  TraceBuilder trace;
+  trace.bare_thread(100).stamp(1000).malloc(0x1000, 8).stamp(5000).malloc(0x7000, 1);
+  trace.bare_thread(101).stamp(10'100).free(0x1000).malloc(0x1000, 9).stamp(500'000).malloc(0x8000, 1);
+  trace.bare_thread(102).stamp(10'000).free(0x1000).stamp(400'000).malloc(0x9000, 1);
+  auto& others = trace.bare_thread(103);
+  for (std::uint64_t i = 0; i < 20'000; i++) {
+    if (i % 16 == 0) others.stamp(10'200 + i / 16 * 10);
+    others.malloc(0x100000 + i * 112, 1).free(0x100000 + i * 112);
+  }
+  const Played run(trace);
+  EXPECT_EQ(run.log.unknown, 0u);
+  EXPECT_EQ(run.log.releases, 20'002u);
+  EXPECT_FALSE(run.log.live.contains(0x1000));
+}
+
 TEST(Timeline, LendsAnEndToABlockWhoseAddressIsGivenOutAgain) {
   // T2's free of T1's block is late by its window; T1 gets the address again.
   TraceBuilder trace;
