@@ -18,12 +18,16 @@ if(HEAPSPY_SANITIZE)
   target_link_options(heapspy_sanitize INTERFACE -fsanitize=${HEAPSPY_SANITIZE})
 endif()
 
-# Parses large headers once for all files of a target (a third of a build from nothing). Not where the compiler is called through
-# a cache (-DCMAKE_CXX_COMPILER_LAUNCHER=ccache): most do not know them.
-function(heapspy_precompile target)
-  if(CMAKE_CXX_COMPILER_LAUNCHER)
+# For builds from nothing: parses large headers once for all files of a target, and compiles several of its files at once; together
+# that halves the time. Not where the compiler is called through a cache (-DCMAKE_CXX_COMPILER_LAUNCHER=ccache): those build file by
+# file, and most do not know precompiled headers. HEAPSPY_TOGETHER=OFF: for tools that want a command for each file.
+#   heapspy_compile_together(TARGET HEADER...)    or    heapspy_compile_together(TARGET REUSE_FROM OTHER)
+option(HEAPSPY_TOGETHER "compile several files of a target at once" ON)
+function(heapspy_compile_together target)
+  if(CMAKE_CXX_COMPILER_LAUNCHER OR NOT HEAPSPY_TOGETHER)
     return()
   endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
   if(ARGV1 STREQUAL "REUSE_FROM")
     target_precompile_headers(${target} REUSE_FROM ${ARGV2})
   else()

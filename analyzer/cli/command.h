@@ -1,7 +1,7 @@
 // How a command meets the program: one file per command, each with one function that main.cpp lists once.
 //
 //   void add_report_command(CLI::App& app, Invocation& invocation) {
-//     auto options = std::make_shared<Options>();
+//     auto options = std::make_shared<ReportOptions>();
 //     CLI::App* command = app.add_subcommand("report", "what a trace says");
 //     command->add_flag("--json", options->json, "print schema heapspy.report/1");
 //     command->footer(example("heapspy report heapspy.java.4242.*.hspy"));
@@ -32,6 +32,9 @@ struct Failure : std::runtime_error {
   Failure(ExitStatus with, const std::string& line) : std::runtime_error(line), status(with) {}
   ExitStatus status;
 };
+
+// The target refused or went away.
+[[noreturn]] inline void refuse(const std::string& line) { throw Failure(ExitStatus::target_refused, line); }
 
 // One run of the program. Owned by main, outlives every callback.
 struct Invocation {

@@ -16,6 +16,7 @@
 #include "analyzer/cli/message.h"
 #include "analyzer/cli/recorder_library.h"
 #include "analyzer/findings/quantity.h"
+#include "analyzer/report/json_values.h"
 #include "analyzer/report/plot.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/screen.h"
@@ -31,7 +32,7 @@ using nlohmann::ordered_json;
 using trial::Comparison;
 using trial::SettingResult;
 
-struct Options {
+struct CompareOptions {
   std::string with = "default,arena_max=1,arena_max=2,jemalloc,tcmalloc,mimalloc";
   unsigned repeat = 1;
   bool json = false;
@@ -40,11 +41,6 @@ struct Options {
   std::string until, load, record;
   std::vector<std::string> program;  // for the help only; see Invocation::program
 };
-
-template <typename Value>
-ordered_json or_null(const std::optional<Value>& value) {
-  return value ? ordered_json(*value) : ordered_json();
-}
 
 ordered_json environment_of(const SettingResult& result) {
   ordered_json environment = ordered_json::object();
@@ -70,14 +66,14 @@ void print_json(const Comparison& comparison, unsigned repeats) {
                       {"environment", environment_of(each)},
                       {"repeat", repeat},
                       {"exit_status", run.exit_status},
-                      {"peak_rss_bytes", or_null(run.peak_rss_bytes)},
-                      {"end_rss_bytes", or_null(run.end_rss_bytes)},
-                      {"end_anonymous_bytes", or_null(run.end_anonymous_bytes)},
+                      {"peak_rss_bytes", report::maybe(run.peak_rss_bytes)},
+                      {"end_rss_bytes", report::maybe(run.end_rss_bytes)},
+                      {"end_anonymous_bytes", report::maybe(run.end_anonymous_bytes)},
                       {"wall_s", run.wall_s},
                       {"cpu_s", run.cpu_s},
                       {"minor_faults", run.minor_faults},
                       {"lock_waits", nullptr},  // nothing that counts them without disturbing the run is at hand
-                      {"lock_wait_s", or_null(run.lock_wait_s)},
+                      {"lock_wait_s", report::maybe(run.lock_wait_s)},
                       {"lock_wait_method", run.lock_wait_s ? ordered_json("sampling") : ordered_json()},
                       {"voluntary_switches", run.voluntary_switches},
                       {"ended_by", run.ended_by_us ? "SIGTERM" : "itself"},
@@ -174,7 +170,7 @@ std::optional<double> seconds_of(const std::string& text) {
   return error == std::errc{} && end == text.data() + text.size() && value > 0 ? std::optional(value) : std::nullopt;
 }
 
-trial::CompanionPlan companion_of(const Options& options) {
+trial::CompanionPlan companion_of(const CompareOptions& options) {
   trial::CompanionPlan plan;
   if (options.sample > 0) plan.sample_s = options.sample;
   plan.until_s = seconds_of(options.until);
@@ -184,7 +180,7 @@ trial::CompanionPlan companion_of(const Options& options) {
   return plan;
 }
 
-ExitStatus compare(const Options& options, const std::vector<std::string>& command) {
+ExitStatus compare(const CompareOptions& options, const std::vector<std::string>& command) {
   if (command.empty())
     throw Failure(ExitStatus::wrong_usage,
                   "say which program to run, as in: heapspy compare --with default,arena_max=2 -- CMD");
@@ -239,7 +235,7 @@ ExitStatus compare(const Options& options, const std::vector<std::string>& comma
 }  // namespace
 
 void add_compare_command(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompareOptions>();
   CLI::App* command = app.add_subcommand("compare", "runs a program once per allocator setting and tabulates memory and time");
   command->add_option("CMD", options->program, "the program and its arguments; what it prints is dropped");
   command

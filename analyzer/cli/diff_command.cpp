@@ -17,7 +17,7 @@
 namespace heapspy::cli {
 namespace {
 
-struct Options {
+struct DiffOptions {
   std::string before, after;
   bool json = false;
   std::vector<std::string> fail_if;
@@ -32,7 +32,7 @@ report::Report read(const std::string& path, const symbols::SearchPaths& search)
   return report::build_report(path, build);
 }
 
-ExitStatus run(const Options& options) {
+ExitStatus run(const DiffOptions& options) {
   std::vector<report::Condition> conditions;
   try {
     for (const std::string& text : options.fail_if) conditions.push_back(report::parse_condition(text));
@@ -60,7 +60,7 @@ ExitStatus run(const Options& options) {
 }  // namespace
 
 void add_diff_command(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffOptions>();
   CLI::App* command = app.add_subcommand("diff", "the figures of two traces side by side");
   command->add_option("BEFORE", options->before, "trace")->required();
   command->add_option("AFTER", options->after, "trace")->required();

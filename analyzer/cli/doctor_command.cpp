@@ -22,7 +22,7 @@ namespace {
 using process::Diagnosis;
 using process::Observation;
 
-struct Options {
+struct DoctorOptions {
   pid_t pid = 0;
   bool json = false;
   std::vector<std::string> program;  // for the help only; see Invocation::program
@@ -128,7 +128,7 @@ const char* word(Observation::Kind kind) {
   return "";
 }
 
-void print_json(const Options& options, const std::vector<std::string>& program, const Diagnosis& diagnosis) {
+void print_json(const DoctorOptions& options, const std::vector<std::string>& program, const Diagnosis& diagnosis) {
   nlohmann::ordered_json checks = nlohmann::ordered_json::array();
   for (const Observation& each : diagnosis.observations)
     checks.push_back({{"result", word(each.kind)},
@@ -143,7 +143,7 @@ void print_json(const Options& options, const std::vector<std::string>& program,
   fmt::print("{}\n", root.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-void print_text(const Options& options, const Diagnosis& diagnosis) {
+void print_text(const DoctorOptions& options, const Diagnosis& diagnosis) {
   fmt::print("{}\n", options.pid > 0 ? (diagnosis.recorded ? "is recorded" : "is not recorded")
                                      : (diagnosis.recorded ? "would be recorded" : "would not be recorded"));
   for (const Observation& each : diagnosis.observations) {
@@ -158,7 +158,7 @@ std::vector<std::string> own_environment() {
   return list;
 }
 
-ExitStatus examine(Options options, std::vector<std::string> program) {
+ExitStatus examine(DoctorOptions options, std::vector<std::string> program) {
   // `heapspy doctor 4242` and `heapspy doctor -- CMD` share a place; a number is a process.
   if (program.empty())
     throw Failure(ExitStatus::wrong_usage,
@@ -189,7 +189,7 @@ ExitStatus examine(Options options, std::vector<std::string> program) {
 }  // namespace
 
 void add_doctor_command(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DoctorOptions>();
   CLI::App* command =
       app.add_subcommand("doctor", "why a process is not recorded, or a program would not be, and what to change");
   command->add_option("CMD", options->program, "a process id, or a program, which is looked at and not run");

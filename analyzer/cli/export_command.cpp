@@ -16,7 +16,7 @@
 namespace heapspy::cli {
 namespace {
 
-struct Options {
+struct ExportOptions {
   std::string trace, format, out, at, value;
   SymbolOptions symbols;
 };
@@ -27,7 +27,7 @@ exports::Value value_named(const std::string& word) {
   return exports::Value::inuse_space;
 }
 
-std::string exported(const report::Report& report, const Options& options) {
+std::string exported(const report::Report& report, const ExportOptions& options) {
   if (options.format == "folded") return exports::folded(report, value_named(options.value));
   if (options.format == "pprof") return exports::pprof(report);
   if (options.format == "dhat") return exports::dhat(report);
@@ -35,7 +35,7 @@ std::string exported(const report::Report& report, const Options& options) {
   return exports::csv(report);
 }
 
-ExitStatus run(const Options& options) {
+ExitStatus run(const ExportOptions& options) {
   const bool binary = options.format == "pprof" || options.format == "perfetto";
   if (binary && (options.out.empty() || options.out == "-") && ::isatty(STDOUT_FILENO))
     throw Failure(ExitStatus::wrong_usage, fmt::format("{} is not text: name a file with -o", options.format));
@@ -61,7 +61,7 @@ ExitStatus run(const Options& options) {
 }  // namespace
 
 void add_export_command(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   CLI::App* command = app.add_subcommand("export", "call stacks and memory over time for the viewers people already use");
   command->add_option("TRACE", options->trace, "a trace with call stacks")->required();
   command

@@ -16,7 +16,7 @@
 namespace heapspy::cli {
 namespace {
 
-struct Options {
+struct InspectOptions {
   std::string target, heap;
   bool json = false, join_trace = true, ask_jvm = true;
   report::InspectionDetail detail;
@@ -28,7 +28,7 @@ bool is_number(std::string_view text, Number& value, int base) {
   return error == std::errc{} && end == text.data() + text.size() && !text.empty();
 }
 
-report::Inspection inspect(const Options& options) {
+report::Inspection inspect(const InspectOptions& options) {
   pid_t pid = 0;
   if (!is_number(options.target, pid, 10) || pid <= 0) return report::inspect_core(process::CoreFile(options.target));
   const process::LiveProcess process(pid);
@@ -37,7 +37,7 @@ report::Inspection inspect(const Options& options) {
   return inspection;
 }
 
-void print_text(const report::Inspection& inspection, const Options& options) {
+void print_text(const report::Inspection& inspection, const InspectOptions& options) {
   const report::Screen screen = report::screen_of_stdout();
   const auto print = [](const std::vector<std::string>& lines) {
     for (const std::string& line : lines) fmt::print("{}\n", line);
@@ -65,7 +65,7 @@ void print_text(const report::Inspection& inspection, const Options& options) {
 }  // namespace
 
 void add_inspect_command(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand("inspect", "the glibc heap of any process or core file, chunk by chunk");
   command->add_option("PID|CORE", options->target, "a process id, or a core file")->required();
   command->add_flag("--json", options->json, "print schema heapspy.inspect/1");

@@ -18,7 +18,7 @@ using findings::count_text;
 using process::LiveProcess;
 using process::MemoryMap;
 
-struct Options {
+struct MapsOptions {
   pid_t pid = 0;
   bool json = false;
 };
@@ -81,7 +81,7 @@ void print_text(const LiveProcess& target, const MemoryMap& map) {
 }  // namespace
 
 void add_maps_command(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MapsOptions>();
   CLI::App* command = app.add_subcommand("maps", "every mapping of a live process, by kind");
   command->add_option("PID", options->pid, "the process")->required()->check(process_id());
   command->add_flag("--json", options->json, "print schema heapspy.maps/1");

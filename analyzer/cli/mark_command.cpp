@@ -9,7 +9,7 @@
 namespace heapspy::cli {
 namespace {
 
-struct Options {
+struct MarkOptions {
   pid_t pid = 0;
   std::string text;
   double timeout_s = 10;
@@ -21,7 +21,7 @@ std::string judge_text(std::string& text) {
   return fmt::format("its {} bytes are too many; a mark holds at most {}", text.size(), process::kLongestMark);
 }
 
-ExitStatus mark(const Options& options) {
+ExitStatus mark(const MarkOptions& options) {
   const process::LiveProcess target(options.pid);
   expect_alive(target);
   process::RecorderLink link(target, format::Request::mark);
@@ -39,7 +39,7 @@ ExitStatus mark(const Options& options) {
 }  // namespace
 
 void add_mark_command(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MarkOptions>();
   CLI::App* command = app.add_subcommand("mark", "a named moment in the trace of a running process");
   command->add_option("PID", options->pid, "the process")->required()->check(process_id());
   command->add_option("TEXT", options->text, "what report will show at that time")

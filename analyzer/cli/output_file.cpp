@@ -13,7 +13,7 @@
 namespace heapspy::cli {
 namespace {
 
-[[noreturn]] void refuse(const std::string& name) {
+[[noreturn]] void cannot_write(const std::string& name) {
   const int error = errno;
   throw Failure(ExitStatus::unreadable, fmt::format("{} cannot be written: {}", report::printable(name), std::strerror(error)));
 }
@@ -22,7 +22,7 @@ void write_all(int fd, const std::string& data, const std::string& name) {
   for (std::size_t done = 0; done < data.size();) {
     const ssize_t wrote = ::write(fd, data.data() + done, data.size() - done);
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) refuse(name);
+    if (wrote < 0) cannot_write(name);
     done += static_cast<std::size_t>(wrote);
   }
 }
@@ -32,9 +32,9 @@ void write_all(int fd, const std::string& data, const std::string& name) {
 void write_output(const std::string& path, const std::string& data) {
   if (path.empty() || path == "-") return write_all(STDOUT_FILENO, data, "the output");
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) refuse(path);
+  if (fd < 0) cannot_write(path);
   write_all(fd, data, path);
-  if (::close(fd) != 0) refuse(path);  // NFS says so late
+  if (::close(fd) != 0) cannot_write(path);  // NFS says so late
 }
 
 }  // namespace heapspy::cli

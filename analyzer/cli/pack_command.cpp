@@ -12,12 +12,12 @@
 namespace heapspy::cli {
 namespace {
 
-struct Options {
+struct PackOptions {
   std::vector<std::string> traces;
   std::string out;
 };
 
-ExitStatus pack(const Options& options) {
+ExitStatus pack(const PackOptions& options) {
   if (options.traces.size() > 1 && !options.out.empty())
     throw Failure(ExitStatus::wrong_usage, "--out names one file: give one trace with it");
   ExitStatus status = ExitStatus::done;
@@ -44,7 +44,7 @@ ExitStatus pack(const Options& options) {
 }  // namespace
 
 void add_pack_command(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PackOptions>();
   CLI::App* command = app.add_subcommand("pack", "compresses finished traces; every command reads both forms");
   command->add_option("TRACE", options->traces, "rewritten in place, once all of it is there")->required();
   command->add_option("-o,--out", options->out, "write here and leave TRACE as it is");

@@ -96,7 +96,7 @@ const std::vector<Setting> kSettings = {
     {"--log", "HEAPSPY_LOG", "messages of the recorder: off, error, info", {"off", "error", "info"}},
 };
 
-struct Options {
+struct RecordOptions {
   std::vector<std::string> values = std::vector<std::string>(kSettings.size());
   std::vector<std::string> program;  // for the help only; see Invocation::program
   bool no_collector = false;
@@ -108,7 +108,7 @@ std::string environment_value(const char* name) {
 }
 
 // What the recorder will see: the flag, else the environment.
-std::string value_of(const Options& options, std::string_view variable) {
+std::string value_of(const RecordOptions& options, std::string_view variable) {
   for (std::size_t i = 0; i < kSettings.size(); i++)
     if (variable == kSettings[i].variable && !options.values[i].empty()) return options.values[i];
   return environment_value(std::string(variable).c_str());
@@ -145,7 +145,7 @@ std::uint64_t realtime_ns() {
 std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // The one reason that explains best why there is no trace.
-std::string why_no_trace(const Options& options, const process::ProgramFile& program, const std::string& out) {
+std::string why_no_trace(const RecordOptions& options, const process::ProgramFile& program, const std::string& out) {
   if (value_of(options, "HEAPSPY_MODE") == "off") return "recording was off (HEAPSPY_MODE=off)";
   if (const std::string_view why = process::why_not_recorded(program.kind); !why.empty())
     return fmt::format("{} {}", program.runs, why);
@@ -182,7 +182,7 @@ void print_summary(const std::string& path) {
   if (reader < 0 || !WIFEXITED(status)) say(fmt::format("the trace could not be summed up; try heapspy report {}", path));
 }
 
-void print_result(const Options& options, const process::ProgramFile& program, const std::string& out, pid_t child,
+void print_result(const RecordOptions& options, const process::ProgramFile& program, const std::string& out, pid_t child,
                   std::uint64_t since_ns) {
   const std::vector<FoundTrace> all = find_traces(out, 0, since_ns);
   std::vector<FoundTrace> own;
@@ -207,7 +207,7 @@ ExitStatus status_of(int wait_status) {
   return static_cast<ExitStatus>(WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
 }
 
-ExitStatus record(const Options& options, const std::vector<std::string>& command) {
+ExitStatus record(const RecordOptions& options, const std::vector<std::string>& command) {
   if (command.empty())
     throw Failure(ExitStatus::wrong_usage, "say which program to record, as in: heapspy record java -jar app.jar");
   const std::string library = find_recorder_library();
@@ -258,7 +258,7 @@ ExitStatus record(const Options& options, const std::vector<std::string>& comman
 }  // namespace
 
 void add_record_command(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RecordOptions>();
   CLI::App* command = app.add_subcommand("record", "runs a program with the recorder, then says where the trace is");
   command->add_option("CMD", options->program, "the program and its arguments; its exit status is passed through");
   for (std::size_t i = 0; i < kSettings.size(); i++) {

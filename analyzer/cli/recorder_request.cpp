@@ -9,10 +9,6 @@
 
 namespace heapspy::cli {
 
-namespace {
-[[noreturn]] void refuse(const std::string& line) { throw Failure(ExitStatus::target_refused, line); }
-}  // namespace
-
 void expect_alive(const process::LiveProcess& target) {
   if (!target.alive()) refuse(fmt::format("process {} has ended", target.pid()));
 }

@@ -18,6 +18,7 @@
 #include "analyzer/process/child_process.h"
 #include "analyzer/process/live_process.h"
 #include "analyzer/report/inspection.h"
+#include "analyzer/report/json_values.h"
 #include "analyzer/report/plot.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/screen.h"
@@ -33,7 +34,7 @@ using nlohmann::ordered_json;
 using trial::Replayed;
 using trial::ReplayedSetting;
 
-struct Options {
+struct ReplayOptions {
   std::string trace, with = "default,arena_max=1,arena_max=2,trim_threshold=128KiB,jemalloc,tcmalloc,mimalloc";
   std::string touch = "recorded", order = "total";
   unsigned repeat = 1, cpus = 0;
@@ -52,16 +53,11 @@ ordered_json curve_json(const Replayed& run) {
   return curve;
 }
 
-std::string touch_word(const Options& options, const trial::Replay& replay) {
+std::string touch_word(const ReplayOptions& options, const trial::Replay& replay) {
   return options.touch == "recorded" && !replay.touch_is_told ? "estimated" : options.touch;
 }
 
-template <typename Value>
-ordered_json or_null(const std::optional<Value>& value) {
-  return value ? ordered_json(*value) : ordered_json();
-}
-
-ordered_json range_json(const Options& options, const trial::Range& range) {
+ordered_json range_json(const ReplayOptions& options, const trial::Range& range) {
   return options.ranges() ? ordered_json({range.least, range.most}) : ordered_json();
 }
 
@@ -95,7 +91,7 @@ std::vector<trial::LedgerPart> look(pid_t pid) {
   return parts;
 }
 
-void print_json(const Options& options, const trial::Replay& replay) {
+void print_json(const ReplayOptions& options, const trial::Replay& replay) {
   ordered_json runs = ordered_json::array(), missing = ordered_json::array();
   for (const ReplayedSetting& each : replay.settings) {
     ordered_json environment = ordered_json::object();
@@ -118,8 +114,8 @@ void print_json(const Options& options, const trial::Replay& replay) {
                       {"wall_s", cost.wall_s},
                       {"cpu_s", cost.cpu_s},
                       {"minor_faults", cost.minor_faults},
-                      {"lock_waits", or_null(cost.lock_waits)},
-                      {"lock_wait_s", or_null(cost.lock_wait_s)},
+                      {"lock_waits", report::maybe(cost.lock_waits)},
+                      {"lock_wait_s", report::maybe(cost.lock_wait_s)},
                       {"syscalls", memory_calls_json(each.memory_calls)},
                       {"failed", run.failed},
                       {"ledger", ledger_json(each)},
@@ -201,7 +197,7 @@ std::string range_text(const trial::Range& range) {
   return fmt::format("{} to {}", bytes_text(range.least), bytes_text(range.most));
 }
 
-void print_text(const Options& options, const trial::Replay& replay) {
+void print_text(const ReplayOptions& options, const trial::Replay& replay) {
   for (const std::string& line : report::wrap(report::printable(replay.advice), report::kWidth)) fmt::print("{}\n", line);
   std::size_t width = 14;
   for (const ReplayedSetting& each : replay.settings) width = std::max(width, each.setting.text.size());
@@ -247,7 +243,7 @@ void print_text(const Options& options, const trial::Replay& replay) {
   fmt::print("\nNext: heapspy compare --with … -- CMD   (the program itself, where it can be run again)\n");
 }
 
-ExitStatus run(const Options& options) {
+ExitStatus run(const ReplayOptions& options) {
   trial::ReplayPlan plan;
   try {
     plan.settings = trial::parse_settings(options.with);
@@ -289,7 +285,7 @@ ExitStatus run(const Options& options) {
 }  // namespace
 
 void add_replay_command(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReplayOptions>();
   CLI::App* command =
       app.add_subcommand("replay", "plays a trace's calls again under allocator settings, each in a process of its own");
   command->add_option("TRACE", options->trace, "a trace of mode full")->required();

@@ -33,7 +33,7 @@ namespace {
 
 constexpr std::size_t kSitesInJson = 1000, kSitesInText = 10;  // of each figure
 
-struct Options {
+struct ReportOptions {
   std::vector<std::string> traces;
   bool json = false, ledger = false, prove = false;
   std::string html, at, by;
@@ -102,7 +102,7 @@ bool read_size_range(const std::string& text, report::SiteScope& to) {
   return to.least_bytes <= to.most_bytes;
 }
 
-report::SiteOptions site_options(const Options& options, const report::TextOptions& text) {
+report::SiteOptions site_options(const ReportOptions& options, const report::TextOptions& text) {
   report::SiteOptions sites = options.sites;
   sites.search = search_paths(options.symbols);
   if (!options.site.empty()) {
@@ -129,7 +129,7 @@ report::SiteOptions site_options(const Options& options, const report::TextOptio
   return sites;
 }
 
-void write_page(const Options& options, const std::string& page) {
+void write_page(const ReportOptions& options, const std::string& page) {
   write_output(options.html, page);
   if (options.html != "-") say(fmt::format("{}: {} bytes", report::printable(options.html), page.size()));
 }
@@ -143,7 +143,7 @@ auto with_thread_known(Build build) {
   }
 }
 
-ExitStatus run_merged(const Options& options, const std::vector<std::string>& paths, const report::TextOptions& text) {
+ExitStatus run_merged(const ReportOptions& options, const std::vector<std::string>& paths, const report::TextOptions& text) {
   const auto refuse = [](const char* what) {
     throw Failure(ExitStatus::wrong_usage,
                   fmt::format("{}; name one trace for that, heapspy report … --by process lists them", what));
@@ -174,7 +174,7 @@ ExitStatus run_merged(const Options& options, const std::vector<std::string>& pa
   return ExitStatus::done;
 }
 
-ExitStatus run(const Options& options) {
+ExitStatus run(const ReportOptions& options) {
   if (!options.html.empty() && (!options.by.empty() || (!options.tree.empty() && !options.json)))
     throw Failure(ExitStatus::wrong_usage, "--html holds every table and both trees: leave --by and --tree out");
   if (options.html == "-" && options.json)
@@ -230,7 +230,7 @@ ExitStatus run(const Options& options) {
 }  // namespace
 
 void add_report_command(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportOptions>();
   CLI::App* command = app.add_subcommand("report", "what a trace says");
   command
       ->add_option("TRACE", options->traces, "traces (*.hspy), or folders of them; several get one report over their processes")

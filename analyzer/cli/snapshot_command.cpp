@@ -10,13 +10,14 @@
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/recorder_request.h"
 #include "analyzer/findings/quantity.h"
+#include "analyzer/report/json_values.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/trace/reader.h"
 
 namespace heapspy::cli {
 namespace {
 
-struct Options {
+struct SnapshotOptions {
   pid_t pid = 0;
   bool json = false;
   double timeout_s = 10;
@@ -51,12 +52,7 @@ std::string written_to(const process::RecorderLink& link) {
   return fmt::format("{}.{}{}", path, header.copies, kEnding);
 }
 
-template <typename Value>
-nlohmann::ordered_json or_null(const std::optional<Value>& value) {
-  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-}
-
-ExitStatus snapshot(const Options& options) {
+ExitStatus snapshot(const SnapshotOptions& options) {
   const process::LiveProcess target(options.pid);
   expect_alive(target);
   process::RecorderLink link(target, format::Request::snapshot);
@@ -72,8 +68,8 @@ ExitStatus snapshot(const Options& options) {
     const nlohmann::ordered_json root = {{"schema", "heapspy.snapshot/1"},
                                          {"pid", options.pid},
                                          {"trace", taken.trace},
-                                         {"time_s", or_null(taken.time_s)},
-                                         {"rss_bytes", or_null(taken.rss_bytes)}};
+                                         {"time_s", report::maybe(taken.time_s)},
+                                         {"rss_bytes", report::maybe(taken.rss_bytes)}};
     fmt::print("{}\n", root.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     fmt::print("RSS {} at {}, in {}\n", taken.rss_bytes ? findings::bytes_text(*taken.rss_bytes) : "?",
@@ -85,7 +81,7 @@ ExitStatus snapshot(const Options& options) {
 }  // namespace
 
 void add_snapshot_command(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SnapshotOptions>();
   CLI::App* command = app.add_subcommand("snapshot", "a residency snapshot into the trace of a running process");
   command->add_option("PID", options->pid, "the process")->required()->check(process_id());
   command->add_flag("--json", options->json, "print schema heapspy.snapshot/1");

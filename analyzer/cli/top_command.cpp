@@ -32,7 +32,7 @@ using findings::bytes_text;
 using findings::count_text;
 using process::LiveProcess;
 
-struct Options {
+struct TopOptions {
   pid_t pid = 0;
   bool once = false;
 };
@@ -209,7 +209,7 @@ std::size_t threads_that_fit() {
   return size.ws_row - kOtherLines;
 }
 
-ExitStatus watch(const Options& options) {
+ExitStatus watch(const TopOptions& options) {
   const bool live = report::screen_of_stdout().terminal && !options.once;
   Top top(options.pid);
   do {
@@ -229,7 +229,7 @@ ExitStatus watch(const Options& options) {
 }  // namespace
 
 void add_top_command(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TopOptions>();
   CLI::App* command = app.add_subcommand("top", "live: threads, rates, arenas, RSS of a process; without PID, who is recorded");
   command->add_option("PID", options->pid, "the process")->check(process_id());
   command->add_flag("--once", options->once, "one frame, measured over a second; so too where the output is no terminal");

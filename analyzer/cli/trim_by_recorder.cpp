@@ -79,8 +79,6 @@ std::string allocator_of(const std::string& path) {
   }
 }
 
-[[noreturn]] void refuse(const std::string& line) { throw Failure(ExitStatus::target_refused, line); }
-
 }  // namespace
 
 TrimOutcome trim_by_recorder(const LiveProcess& target, process::RecorderLink& link, const TrimOptions& options) {

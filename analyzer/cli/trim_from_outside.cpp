@@ -31,8 +31,6 @@ constexpr std::size_t kMostCounted =
 
 constexpr std::chrono::milliseconds kBetweenLooks{1}, kMostStill{2000};
 
-[[noreturn]] void refuse(const std::string& line) { throw Failure(ExitStatus::target_refused, line); }
-
 std::chrono::milliseconds patience_of(const TrimOptions& options) {
   return std::chrono::milliseconds(std::llround(options.timeout_s * 1000));
 }

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "analyzer/findings/quantity.h"
+#include "analyzer/report/json_values.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/report_json.h"
 #include "analyzer/report/screen.h"
@@ -17,11 +18,6 @@ namespace heapspy::cli {
 namespace {
 
 using findings::bytes_text;
-
-template <typename Value>
-nlohmann::ordered_json or_null(const std::optional<Value>& value) {
-  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-}
 
 std::string bytes_or_unknown(const std::optional<std::uint64_t>& bytes) {
   return bytes ? bytes_text(*bytes) : std::string("?");
@@ -91,16 +87,16 @@ void print_trim_json(const process::LiveProcess& target, const TrimOutcome& outc
   const nlohmann::ordered_json root = {{"schema", "heapspy.trim/1"},
                                        {"pid", target.pid()},
                                        {"method", outcome.method},
-                                       {"predicted_bytes", or_null(outcome.predicted)},
-                                       {"returned_bytes", or_null(outcome.returned)},
-                                       {"rss_before_bytes", or_null(outcome.rss_before)},
-                                       {"rss_after_bytes", or_null(outcome.rss_after)},
+                                       {"predicted_bytes", report::maybe(outcome.predicted)},
+                                       {"returned_bytes", report::maybe(outcome.returned)},
+                                       {"rss_before_bytes", report::maybe(outcome.rss_before)},
+                                       {"rss_after_bytes", report::maybe(outcome.rss_after)},
                                        {"rss_source", outcome.rss_source},
-                                       {"anonymous_before_bytes", or_null(outcome.anonymous_before)},
-                                       {"anonymous_after_bytes", or_null(outcome.anonymous_after)},
-                                       {"duration_s", or_null(outcome.duration_s)},
-                                       {"madvise_calls", or_null(outcome.madvise_calls)},
-                                       {"still_s", or_null(outcome.still_s)},
+                                       {"anonymous_before_bytes", report::maybe(outcome.anonymous_before)},
+                                       {"anonymous_after_bytes", report::maybe(outcome.anonymous_after)},
+                                       {"duration_s", report::maybe(outcome.duration_s)},
+                                       {"madvise_calls", report::maybe(outcome.madvise_calls)},
+                                       {"still_s", report::maybe(outcome.still_s)},
                                        {"faults_after", faults},
                                        {"arenas", outcome.arenas}};
   fmt::print("{}", report::dump_json(root));

@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "analyzer/report/rounded.h"
 #include "analyzer/report/thread_roles.h"
 
 namespace heapspy::report {
@@ -18,8 +19,6 @@ using trace::StackFrame;
 
 constexpr std::string_view kJvm = "libjvm.so", kZip = "libzip.so";
 constexpr const char* kRoles[] = {"java", "gc", "compiler", "vm"};
-
-std::uint64_t whole(double value) { return value > 0 ? static_cast<std::uint64_t>(std::llround(value)) : 0; }
 
 std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -72,8 +71,8 @@ std::vector<CallerReport> callers_of(const Figures& figures, const Moment* at, c
     caller.end_live_bytes += site.live_bytes;
     if (!at) continue;
     const auto hold = holds.find(index(site.site));
-    caller.live_bytes = caller.live_bytes.value_or(0) + (hold == holds.end() ? 0 : whole(hold->second->live_bytes));
-    caller.live_blocks = caller.live_blocks.value_or(0) + (hold == holds.end() ? 0 : whole(hold->second->live_blocks));
+    caller.live_bytes = caller.live_bytes.value_or(0) + (hold == holds.end() ? 0 : rounded(hold->second->live_bytes));
+    caller.live_blocks = caller.live_blocks.value_or(0) + (hold == holds.end() ? 0 : rounded(hold->second->live_blocks));
   }
   std::vector<CallerReport> all;
   for (auto& [path, caller] : callers) all.push_back(std::move(caller));

@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "analyzer/report/rounded.h"
 #include "analyzer/report/site_book.h"
 #include "analyzer/report/site_frames.h"
 
@@ -18,8 +19,6 @@ using trace::Reader;
 using trace::StackFrame;
 
 constexpr std::size_t kPlaces = 3;
-
-std::uint64_t whole(double value) { return value > 0 ? static_cast<std::uint64_t>(std::llround(value)) : 0; }
 
 // What the methods of a stack tell about its blocks. They are listed innermost first.
 enum class Use { other, zip_streams, direct_buffers };
@@ -65,16 +64,16 @@ class UseSums {
     facts_.ended_by_others += site.ended_by_others;
     for (const model::SiteFigures::Ender& ender : site.enders) enders_[index(ender.thread)] += ender.blocks;
     if (!hold) return;
-    const std::uint64_t bytes = whole(hold->live_bytes);
-    facts_.live_blocks += whole(hold->live_blocks);
+    const std::uint64_t bytes = rounded(hold->live_bytes);
+    facts_.live_blocks += rounded(hold->live_blocks);
     facts_.live_bytes += bytes;
     places_[place] += bytes;
   }
   findings::JavaUseFacts facts(const Report& report) {
     for (const auto& [thread, blocks] : enders_) {
       const ThreadReport* known = thread_with_id(report, thread);
-      if (!known || whole(blocks) <= facts_.ended_by_it) continue;
-      facts_.ended_by_it = whole(blocks);
+      if (!known || rounded(blocks) <= facts_.ended_by_it) continue;
+      facts_.ended_by_it = rounded(blocks);
       facts_.ended_by = known->name;
     }
     for (const auto& [place, bytes] : places_)
@@ -116,7 +115,7 @@ void add_java_facts(findings::Facts& facts, const Report& report, const Figures&
       return thread && thread->role == "compiler";
     };
     if (hold && !site.threads.empty() && std::all_of(site.threads.begin(), site.threads.end(), by_compiler))
-      java.compiler_live_bytes += whole(hold->live_bytes);
+      java.compiler_live_bytes += rounded(hold->live_bytes);
     const trace::Stack stack = reader.stacks().stack(site.site);
     const auto methods = methods_of(stack, reader);
     const Use use = use_of(methods);

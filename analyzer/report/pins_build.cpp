@@ -1,14 +1,12 @@
 #include "analyzer/report/pins_build.h"
 
 #include <cmath>
+#include "analyzer/report/rounded.h"
 
 namespace heapspy::report {
 namespace {
 
 constexpr std::size_t kBlocks = 10;
-
-// From a number of pinned bytes that are charged in parts.
-std::uint64_t whole(double bytes) { return static_cast<std::uint64_t>(std::llround(bytes)); }
 
 }  // namespace
 
@@ -47,7 +45,7 @@ PinsReport pins_report(const model::Moment& moment, const trace::Reader& reader,
     const model::PinRow& row = moment.heap.pins_by_size[i];
     if (!row.blocks) continue;
     PinsReport::Row to{i ? std::ldexp(8, static_cast<int>(i)) : 0, std::ldexp(16, static_cast<int>(i)), row.blocks,
-                       whole(row.bytes)};
+                       rounded(row.bytes)};
     if (i + 1 == model::kPinSizes) to.to.reset();
     pins.sizes.push_back(to);
   }
@@ -56,7 +54,7 @@ PinsReport pins_report(const model::Moment& moment, const trace::Reader& reader,
     const model::PinRow& row = moment.heap.pins_by_age[i];
     const double part = moment_s / static_cast<double>(model::SiteHold::kAges);
     if (row.blocks)
-      pins.ages.push_back({static_cast<double>(i) * part, static_cast<double>(i + 1) * part, row.blocks, whole(row.bytes)});
+      pins.ages.push_back({static_cast<double>(i) * part, static_cast<double>(i + 1) * part, row.blocks, rounded(row.bytes)});
   }
   for (const model::Moment::FreedSite& from : moment.freed_sites)
     pins.let_go.push_back({index(from.site), where(from.site), from.blocks, from.live_bytes, from.returned_bytes});

@@ -5,15 +5,16 @@
 #include <algorithm>
 
 #include "analyzer/findings/verdicts.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::findings {
 namespace {
 
+using test::kMiB;
+
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-constexpr std::uint64_t kMiB = 1 << 20;
 
 Facts jvm(std::uint64_t rss) {
   Facts facts;

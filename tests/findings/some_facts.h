@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "analyzer/findings/verdicts.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::findings {
 
-inline constexpr std::uint64_t kMiB = 1 << 20;
+using test::kMiB;
 
 inline Facts process(std::uint64_t rss) {
   Facts facts;

@@ -20,9 +20,12 @@
 #include "analyzer/report/inspection.h"
 #include "tests/heap/victim.h"
 #include "tests/process_room/forked_child.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::heap_test {
 namespace {
+
+using test::kMiB;
 
 using report::InspectedArena;
 using report::Inspection;
@@ -169,7 +172,6 @@ TEST_P(Trim, FromOutsideReturnsWhatWasPredictedToTheByte) {
   EXPECT_EQ(inspected(victim).trim_prediction_bytes, 0u);
 }
 
-constexpr std::uint64_t kMiB = 1 << 20;
 INSTANTIATE_TEST_SUITE_P(Shapes, Trim,
                          testing::Values(Shape{"pinned_top", 45 * kMiB, 60 * kMiB}, Shape{"random", 10 * kMiB, 30 * kMiB},
                                          Shape{"arenas", 10 * kMiB, 40 * kMiB}, Shape{"fast_bins", kMiB, 8 * kMiB},

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "tests/model/world.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::test {
 namespace {
@@ -12,8 +13,6 @@ namespace {
 using ledger::PartKind;
 using ledger::RssLedger;
 using model::Moment;
-
-constexpr std::uint64_t kPage = 4096;
 
 void add(Moment& moment, trace::Mapping m) {
   moment.rss_bytes = moment.rss_bytes.value_or(0) + m.rss_bytes;

@@ -6,11 +6,10 @@
 #include "analyzer/model/dynamic_threshold.h"
 #include "analyzer/model/heap_state.h"
 #include "tests/model/world.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::test {
 namespace {
-
-constexpr std::uint64_t kMain = 0x555500000000, kMapped = 0x7f3000000000, kRegion = 0x7f0010000000;
 
 trace::Block block(std::uint64_t address, std::uint64_t size) {
   trace::Block result;
@@ -30,9 +29,9 @@ TEST(DynamicThreshold, IsRaisedByTheFreeOfALargerMappingUpTo32MiB) {
   EXPECT_EQ(threshold.figures().raised->tick, 77u);
   threshold.released(block(kMapped + 16, 140'000), 78);      // smaller
   threshold.released(block(kMapped + 16, 33 << 20), 79);     // too large
-  threshold.released(block(kMain + 0x5010, 1'000'000), 80);  // from the heap
+  threshold.released(block(kHeap + 0x5010, 1'000'000), 80);  // from the heap
   EXPECT_EQ(threshold.figures().raised->tick, 77u);
-  threshold.allocated(block(kMain + 0x5020, 160'000));
+  threshold.allocated(block(kHeap + 0x5020, 160'000));
   EXPECT_EQ(threshold.figures().large_in_heaps, 1u);
 }
 
@@ -51,14 +50,14 @@ TEST(DynamicThreshold, PagesOfLargeBlocksOfTheHeapAreTrimmableBecauseOfIt) {
   world.watch(&state);
   world.allocate(1, kMapped + 16, 160'000);
   world.free(1, kMapped + 16);
-  world.allocate(1, kMain + 0x2030, 160'000);  // pages 3 to 40 as a whole
-  world.free(1, kMain + 0x2030);
-  world.allocate(1, kMain + 0x5100, 64);  // on page 5: small again
-  world.free(1, kMain + 0x5100);
-  world.allocate(1, kMain + 0x40000, 64);
+  world.allocate(1, kHeap + 0x2030, 160'000);  // pages 3 to 40 as a whole
+  world.free(1, kHeap + 0x2030);
+  world.allocate(1, kHeap + 0x5100, 64);  // on page 5: small again
+  world.free(1, kHeap + 0x5100);
+  world.allocate(1, kHeap + 0x40000, 64);
   trace::Snapshot snapshot;
-  add_memory(snapshot, kMain, 65, "[heap]");
-  snapshot.brk_end = kMain + 65 * 4096;
+  add_memory(snapshot, kHeap, 65, "[heap]");
+  snapshot.brk_end = kHeap + 65 * 4096;
   world.snapshot(snapshot);
   const model::Moment& moment = state.moments().at(0);
   EXPECT_EQ(moment.heap.process.parts->trimmable_large, (38 - 1) * 4096u);
@@ -82,9 +81,9 @@ TEST(ArenaFolds, BurstsThatDoNotOverlapNeedOneArenaOnly) {
 TEST(ArenaFolds, BlocksThatLiveTogetherNeedWhatTheyNeed) {
   model::ArenaFolds folds;
   for (std::uint64_t arena = 0; arena < 8; arena++) folds.add(kRegion + (arena << 26) + 16, 1000);
-  folds.add(kMain + 16, 1000);
+  folds.add(kHeap + 16, 1000);
   for (const model::ArenaNeed& need : folds.needs()) EXPECT_EQ(need.bytes, 9 * 1008u);
-  folds.remove(kMain + 16, 1'000'000);  // lost events: nothing lives, and no more than that
+  folds.remove(kHeap + 16, 1'000'000);  // lost events: nothing lives, and no more than that
   EXPECT_EQ(folds.needs()[0].bytes, 9 * 1008u);
 }
 

@@ -6,6 +6,7 @@
 
 #include "analyzer/model/heap_state.h"
 #include "tests/model/world.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::test {
 namespace {
@@ -15,8 +16,6 @@ using model::ArenaKind;
 using model::ArenaState;
 using model::HeapFacts;
 
-constexpr std::uint64_t kPage = 4096, kMain = 0x555500000000, kMapped = 0x7f3000000000;
-constexpr std::uint64_t kRegion = 0x7f0010000000;  // a multiple of 64 MiB
 constexpr std::uint64_t kArenaHeader = 0x30 + 2200;
 
 // Drives a HeapState as a trace would, and asks it for a moment.
@@ -38,8 +37,8 @@ class Heap : public testing::Test {
   }
 
   void main_heap(std::uint64_t pages, std::vector<std::uint64_t> resident = {}) {
-    add_memory(snapshot, kMain, pages, "[heap]", std::move(resident));
-    snapshot.brk_end = kMain + pages * kPage;
+    add_memory(snapshot, kHeap, pages, "[heap]", std::move(resident));
+    snapshot.brk_end = kHeap + pages * kPage;
   }
   void secondary(std::uint64_t address, std::uint64_t pages, std::uint64_t arena, std::uint64_t previous,
                  std::uint64_t top = 0) {
@@ -57,13 +56,13 @@ class Heap : public testing::Test {
 TEST_F(Heap, FreePagesOfTheMainHeapAreTrimmableAndPartsSum) {
   begin();
   main_heap(10);
-  world.allocate(1, kMain + 3 * kPage + 16, 1000);  // chunk 1008
+  world.allocate(1, kHeap + 3 * kPage + 16, 1000);  // chunk 1008
   const model::Moment& moment = end();
   ASSERT_EQ(moment.heap.arenas.size(), 1u);
   const ArenaFigures& main = moment.heap.arenas[0];
   EXPECT_EQ(main.id, 1u);
   EXPECT_EQ(main.kind, ArenaKind::main);
-  EXPECT_EQ(main.address, kMain);
+  EXPECT_EQ(main.address, kHeap);
   EXPECT_EQ(main.heaps, 1u);
   EXPECT_EQ(main.live_bytes, 1000u);
   EXPECT_EQ(main.live_blocks, 1u);
@@ -82,7 +81,7 @@ TEST_F(Heap, FreePagesOfTheMainHeapAreTrimmableAndPartsSum) {
 TEST_F(Heap, PagesThatAreNotResidentCostNothing) {
   begin();
   main_heap(10, {0, 3, 7});
-  world.allocate(1, kMain + 2 * kPage + 16, 8000);  // pages 2, 3 and the begin of 4; only 3 is resident
+  world.allocate(1, kHeap + 2 * kPage + 16, 8000);  // pages 2, 3 and the begin of 4; only 3 is resident
   const ArenaFigures& main = end().heap.arenas[0];
   EXPECT_EQ(main.live_bytes, 8000u);
   EXPECT_EQ(main.resident_bytes, 3 * kPage);
@@ -94,7 +93,7 @@ TEST_F(Heap, PagesThatAreNotResidentCostNothing) {
 TEST_F(Heap, APagesFreeBytesAreChargedToItsBlocksInEqualParts) {
   begin();
   main_heap(4);
-  const std::uint64_t page = kMain + 2 * kPage;
+  const std::uint64_t page = kHeap + 2 * kPage;
   world.allocate(1, page + 16, 1000);  // chunk 1008
   world.allocate(2, page + 1040, 8);   // chunk 32
   world.allocate(2, page + 2064, 8);   // chunk 32
@@ -113,8 +112,8 @@ TEST_F(Heap, APagesFreeBytesAreChargedToItsBlocksInEqualParts) {
 TEST_F(Heap, ABlockOverTwoPagesIsChargedForBoth) {
   begin();
   main_heap(6);
-  world.allocate(1, kMain + 2 * kPage + kPage - 32 + 16, 3000);  // chunk 3008: 24 bytes on page 2, 2984 on page 3
-  world.allocate(2, kMain + 3 * kPage + 3504, 8);                // shares page 3
+  world.allocate(1, kHeap + 2 * kPage + kPage - 32 + 16, 3000);  // chunk 3008: 24 bytes on page 2, 2984 on page 3
+  world.allocate(2, kHeap + 3 * kPage + 3504, 8);                // shares page 3
   const model::Moment& moment = end();
   const std::uint64_t first = kPage - 24, second = kPage - 2984 - 32;
   EXPECT_EQ(moment.heap.process.pinned_bytes, first + second);
@@ -172,9 +171,9 @@ TEST_F(Heap, OnlyTheNewestHeapOfAChainHasATop) {
 TEST_F(Heap, ThePlugIsTheHighestBlockAndHoldsWhatIsFreeBelowIt) {
   begin();
   main_heap(1000);
-  for (std::uint64_t page = 1; page < 900; page++) world.allocate(1, kMain + page * kPage + 16, 3000);
-  const Block plug = world.allocate(2, kMain + 950 * kPage + 16, 1);
-  for (std::uint64_t page = 1; page < 900; page++) world.free(1, kMain + page * kPage + 16);
+  for (std::uint64_t page = 1; page < 900; page++) world.allocate(1, kHeap + page * kPage + 16, 3000);
+  const Block plug = world.allocate(2, kHeap + 950 * kPage + 16, 1);
+  for (std::uint64_t page = 1; page < 900; page++) world.free(1, kHeap + page * kPage + 16);
   const model::Moment& moment = end();
   const ArenaFigures& main = moment.heap.arenas[0];
   ASSERT_TRUE(main.plug);
@@ -192,8 +191,8 @@ TEST_F(Heap, ThePlugIsTheHighestBlockAndHoldsWhatIsFreeBelowIt) {
 TEST_F(Heap, PagesWithOnlyCachedBlocksAreCachedUntilTheThreadEnds) {
   begin();
   main_heap(4);
-  world.allocate(2, kMain + kPage + 16, 100);
-  world.free(2, kMain + kPage + 16);
+  world.allocate(2, kHeap + kPage + 16, 100);
+  world.free(2, kHeap + kPage + 16);
   const ArenaFigures& main = end().heap.arenas[0];
   EXPECT_EQ(main.cached_bytes, kPage + (kPage - 0x290));
   EXPECT_EQ(main.trimmable_bytes, 2 * kPage);
@@ -203,9 +202,9 @@ TEST_F(Heap, PagesWithOnlyCachedBlocksAreCachedUntilTheThreadEnds) {
 TEST_F(Heap, CachedBlocksBesideALiveOneArePinned) {
   begin();
   main_heap(4);
-  world.allocate(2, kMain + kPage + 16, 100);
-  world.allocate(2, kMain + kPage + 2064, 100);
-  world.free(2, kMain + kPage + 16);
+  world.allocate(2, kHeap + kPage + 16, 100);
+  world.allocate(2, kHeap + kPage + 2064, 100);
+  world.free(2, kHeap + kPage + 16);
   const ArenaFigures& main = end().heap.arenas[0];
   EXPECT_EQ(main.pinned_bytes, kPage - 112);
   EXPECT_EQ(main.cached_bytes, kPage - 0x290);
@@ -214,8 +213,8 @@ TEST_F(Heap, CachedBlocksBesideALiveOneArePinned) {
 TEST_F(Heap, AnEndedThreadsCacheIsTrimmable) {
   begin();
   main_heap(4);
-  world.allocate(2, kMain + kPage + 16, 100);
-  world.free(2, kMain + kPage + 16);
+  world.allocate(2, kHeap + kPage + 16, 100);
+  world.free(2, kHeap + kPage + 16);
   world.end(2);
   EXPECT_EQ(end().heap.arenas[0].trimmable_bytes, 3 * kPage);
 }
@@ -244,7 +243,7 @@ TEST_F(Heap, BlocksInMappingsOfTheirOwnAreInUseAsWholePages) {
 TEST_F(Heap, ALargeBlockInsideTheMainHeapIsOnItsPagesMeanwhile) {
   begin();
   main_heap(200);
-  world.allocate(1, kMain + 10 * kPage + 16, 150000);  // the dynamic threshold may put it here
+  world.allocate(1, kHeap + 10 * kPage + 16, 150000);  // the dynamic threshold may put it here
   const ArenaFigures& main = end().heap.arenas[0];
   const std::uint64_t chunk = model::glibc_chunk_bytes(150000);
   const std::uint64_t pages = (8 + chunk + kPage - 1) / kPage;
@@ -295,7 +294,7 @@ TEST_F(Heap, AForkedChildDoesNotClaimToKnowWhatIsFree) {
   facts.forked = true;
   begin();
   main_heap(10);
-  world.allocate(1, kMain + 3 * kPage + 16, 1000);
+  world.allocate(1, kHeap + 3 * kPage + 16, 1000);
   const model::Moment& moment = end();
   const ArenaFigures& main = moment.heap.arenas[0];
   EXPECT_EQ(main.resident_bytes, 10 * kPage);
@@ -310,7 +309,7 @@ TEST_F(Heap, WithoutResidencyOfAHeapItIsNotKnown) {
   begin();
   main_heap(10);
   snapshot.resident[0].kind = format::Residency::unknown;
-  world.allocate(1, kMain + 3 * kPage + 16, 1000);
+  world.allocate(1, kHeap + 3 * kPage + 16, 1000);
   const model::Moment& moment = end();
   const ArenaFigures& main = moment.heap.arenas[0];
   EXPECT_FALSE(main.resident_bytes);
@@ -322,7 +321,7 @@ TEST_F(Heap, WithoutResidencyOfAHeapItIsNotKnown) {
 
 TEST_F(Heap, WithoutASnapshotTheMomentHasLiveFiguresOnly) {
   begin();
-  world.allocate(1, kMain + 16, 1000);
+  world.allocate(1, kHeap + 16, 1000);
   const model::Moment moment = state->moment(model::Why::end, world.now);
   EXPECT_FALSE(moment.rss_bytes);
   ASSERT_EQ(moment.heap.arenas.size(), 1u);
@@ -338,7 +337,7 @@ TEST_F(Heap, AThreadBelongsToTheArenaItAllocatedFromLast) {
   secondary(kRegion, 10, kRegion + 0x30, 0);
   world.allocate(5, kRegion + kPage + 16, 2000);
   world.free(5, kRegion + kPage + 16);
-  world.allocate(6, kMain + kPage + 16, 2000);
+  world.allocate(6, kHeap + kPage + 16, 2000);
   const model::Moment& moment = end();
   EXPECT_EQ(moment.heap.arenas[0].threads, std::vector{ThreadId(6)});
   EXPECT_EQ(moment.heap.arenas[1].threads, std::vector{ThreadId(5)});
@@ -347,8 +346,8 @@ TEST_F(Heap, AThreadBelongsToTheArenaItAllocatedFromLast) {
 TEST_F(Heap, BlocksWhoseEndWasLostDoNotStayOnThePages) {
   begin();
   main_heap(10);
-  world.allocate(1, kMain + 3 * kPage + 16, 1000);
-  const Block lost = world.allocate(1, kMain + 5 * kPage + 16, 1000);
+  world.allocate(1, kHeap + 3 * kPage + 16, 1000);
+  const Block lost = world.allocate(1, kHeap + 5 * kPage + 16, 1000);
   const_cast<std::map<std::uint64_t, Block>&>(world.live()).erase(lost.address);  // the timeline dropped it silently
   EXPECT_EQ(end().heap.arenas[0].live_blocks, 1u);
   EXPECT_EQ(state->moments()[0].heap.process.pinned_bytes, kPage - 1008);
@@ -368,7 +367,7 @@ TEST_F(Heap, IdentitiesHoldForRandomHeaps) {
       return resident;
     };
     main_heap(300, some(300));
-    std::vector<std::uint64_t> bases{kMain + 0x290};
+    std::vector<std::uint64_t> bases{kHeap + 0x290};
     for (std::uint64_t a = 0; a < 3; a++) {
       const std::uint64_t address = kRegion + a * (64ull << 20);
       secondary(address, 200, address + 0x30, 0, a == 1 ? address + 190 * kPage : 0);
@@ -416,9 +415,9 @@ TEST_F(Heap, TheCurveLearnsPinnedBytesAtEverySnapshot) {
   world.watch(&curve);
   world.watch(state.get());
   main_heap(10);
-  world.allocate(1, kMain + 3 * kPage + 16, 1000);
+  world.allocate(1, kHeap + 3 * kPage + 16, 1000);
   world.snapshot(snapshot);
-  world.allocate(1, kMain + 5 * kPage + 16, 1000);
+  world.allocate(1, kHeap + 5 * kPage + 16, 1000);
   snapshot.rss_bytes++;
   world.snapshot(snapshot);
   ASSERT_EQ(state->moments().size(), 1u);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/model/world.h"
+#include "tests/support/amounts.h"
 #include "tests/support/trace_builder.h"
 
 namespace heapspy::test {
@@ -13,8 +14,6 @@ namespace {
 
 using model::Figures;
 using model::Why;
-
-constexpr std::uint64_t kPage = 4096, kHeap = 0x555500000000;
 
 // Ticks are nanoseconds. A main heap of 100 pages; what is resident grows and shrinks.
 trace::Snapshot snapshot_at(Tick tick, std::uint64_t resident_pages) {

@@ -8,6 +8,7 @@
 #include "analyzer/model/residency.h"
 #include "tests/model/allocated_bytes.h"
 #include "tests/model/world.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::test {
 namespace {
@@ -16,7 +17,7 @@ using model::HeapFacts;
 using model::PageCounts;
 using model::PageMap;
 
-constexpr std::uint64_t kPage = 4096, kHeap = 0x7f0000000000;
+constexpr std::uint64_t kPlace = 0x7f0000000000;
 
 HeapFacts other_allocator() {
   HeapFacts facts;
@@ -58,71 +59,71 @@ TEST(HeapFacts, ReadsTheTunablesThatChangeThreadCaches) {
 
 TEST(PageMap, CountsHeadersAndRoundingOnThePageWhereTheyLie) {
   PageMap pages{HeapFacts{}};
-  pages.add(kHeap + 16, 100);  // chunk of 112 bytes, from 8 bytes before the block
-  PageCounts page = pages.page(kHeap);
+  pages.add(kPlace + 16, 100);  // chunk of 112 bytes, from 8 bytes before the block
+  PageCounts page = pages.page(kPlace);
   EXPECT_EQ(page.used, 112u);
   EXPECT_EQ(page.live, 100u);
   EXPECT_EQ(page.blocks, 1u);
   EXPECT_EQ(page.guards, 0u);
-  pages.remove(kHeap + 16, 100);
-  EXPECT_EQ(pages.word(kHeap), 0u);
+  pages.remove(kPlace + 16, 100);
+  EXPECT_EQ(pages.word(kPlace), 0u);
 }
 
 TEST(PageMap, ABlockAcrossPagesCountsOnceOnEach) {
   PageMap pages{HeapFacts{}};
-  const std::uint64_t address = kHeap + kPage - 32;
+  const std::uint64_t address = kPlace + kPage - 32;
   pages.add(address, 6000);  // chunk 6016: 40 bytes on the first page, 4096, 1880
-  EXPECT_EQ(pages.page(kHeap).used, 40u);
-  EXPECT_EQ(pages.page(kHeap).live, 32u);
-  EXPECT_EQ(pages.page(kHeap + kPage).used, 4096u);
-  EXPECT_EQ(pages.page(kHeap + kPage).live, 4096u);
-  EXPECT_EQ(pages.page(kHeap + 2 * kPage).used, 1880u);
-  EXPECT_EQ(pages.page(kHeap + 2 * kPage).live, 1872u);
-  for (int i = 0; i < 3; i++) EXPECT_EQ(pages.page(kHeap + i * kPage).blocks, 1u);
+  EXPECT_EQ(pages.page(kPlace).used, 40u);
+  EXPECT_EQ(pages.page(kPlace).live, 32u);
+  EXPECT_EQ(pages.page(kPlace + kPage).used, 4096u);
+  EXPECT_EQ(pages.page(kPlace + kPage).live, 4096u);
+  EXPECT_EQ(pages.page(kPlace + 2 * kPage).used, 1880u);
+  EXPECT_EQ(pages.page(kPlace + 2 * kPage).live, 1872u);
+  for (int i = 0; i < 3; i++) EXPECT_EQ(pages.page(kPlace + i * kPage).blocks, 1u);
 }
 
 TEST(PageMap, AFreeChunkNeeds48BytesBeforeItsFirstWholePage) {
   // Chunk ends at the page boundary minus 48, minus 32, and on it. The block is 16 bytes behind its chunk's begin.
   for (const auto& [gap, guarded] : {std::pair{48, false}, {32, true}, {16, true}, {0, true}}) {
     PageMap pages{HeapFacts{}};
-    const std::uint64_t chunk = kHeap + kPage - static_cast<std::uint64_t>(gap) - 64;
+    const std::uint64_t chunk = kPlace + kPage - static_cast<std::uint64_t>(gap) - 64;
     pages.add(chunk + 16, 56);
-    EXPECT_EQ(pages.page(kHeap + kPage).held(), guarded) << gap;
+    EXPECT_EQ(pages.page(kPlace + kPage).held(), guarded) << gap;
     pages.remove(chunk + 16, 56);
-    EXPECT_FALSE(pages.page(kHeap + kPage).held()) << gap;
+    EXPECT_FALSE(pages.page(kPlace + kPage).held()) << gap;
   }
 }
 
 TEST(PageMap, CachedBlocksAreNoLongerLiveButStillHoldTheirPage) {
   PageMap pages{HeapFacts{}};
-  pages.add(kHeap + 16, 100);
-  pages.cache(kHeap + 16, 100);
-  PageCounts page = pages.page(kHeap);
+  pages.add(kPlace + 16, 100);
+  pages.cache(kPlace + 16, 100);
+  PageCounts page = pages.page(kPlace);
   EXPECT_EQ(page.blocks, 0u);
   EXPECT_EQ(page.used, 0u);
   EXPECT_EQ(page.live, 0u);
   EXPECT_EQ(page.cached, 112u);
   EXPECT_TRUE(page.held());
   EXPECT_EQ(pages.live_blocks(), 0u);
-  pages.uncache(kHeap + 16, 112);
-  EXPECT_EQ(pages.word(kHeap), 0u);
+  pages.uncache(kPlace + 16, 112);
+  EXPECT_EQ(pages.word(kPlace), 0u);
 }
 
 TEST(PageMap, OtherAllocatorsHaveNoHeadersThatWeKnow) {
   PageMap pages{other_allocator()};
-  pages.add(kHeap, 100);
-  EXPECT_EQ(pages.page(kHeap).used, 100u);
-  EXPECT_EQ(pages.page(kHeap).live, 100u);
-  EXPECT_EQ(pages.page(kHeap - 1).used, 0u);
-  pages.add(kHeap + kPage - 8, 8);
-  EXPECT_FALSE(pages.page(kHeap + kPage).held());
+  pages.add(kPlace, 100);
+  EXPECT_EQ(pages.page(kPlace).used, 100u);
+  EXPECT_EQ(pages.page(kPlace).live, 100u);
+  EXPECT_EQ(pages.page(kPlace - 1).used, 0u);
+  pages.add(kPlace + kPage - 8, 8);
+  EXPECT_FALSE(pages.page(kPlace + kPage).held());
 }
 
 TEST(PageMap, RandomBlocksLeaveNoTraceWhenAllAreGone) {
   PageMap pages{HeapFacts{}};
   std::mt19937_64 random(1);
   std::vector<std::pair<std::uint64_t, std::uint64_t>> blocks;
-  std::uint64_t at = kHeap + 16, bytes = 0;
+  std::uint64_t at = kPlace + 16, bytes = 0;
   for (int i = 0; i < 20000; i++) {
     const std::uint64_t size = random() % (i % 100 == 0 ? 200000 : 3000);
     pages.add(at, size);
@@ -134,7 +135,7 @@ TEST(PageMap, RandomBlocksLeaveNoTraceWhenAllAreGone) {
   EXPECT_EQ(pages.live_bytes(), bytes);
   std::shuffle(blocks.begin(), blocks.end(), random);
   for (const auto& [address, size] : blocks) pages.remove(address, size);
-  for (std::uint64_t page = kHeap; page < at + 2 * kPage; page += kPage) ASSERT_EQ(pages.word(page), 0u);
+  for (std::uint64_t page = kPlace; page < at + 2 * kPage; page += kPage) ASSERT_EQ(pages.word(page), 0u);
   EXPECT_EQ(pages.live_blocks(), 0u);
   EXPECT_TRUE(pages.large().empty());
 }
@@ -142,29 +143,29 @@ TEST(PageMap, RandomBlocksLeaveNoTraceWhenAllAreGone) {
 TEST(PageMap, AnUntouchedGiantCostsNothing) {
   PageMap pages{HeapFacts{}};
   std::uint64_t before = allocated_bytes();
-  pages.add(kHeap + 16, 1ull << 40);
+  pages.add(kPlace + 16, 1ull << 40);
   EXPECT_LT(allocated_bytes() - before, 1000u);
   trace::Snapshot snapshot;
-  add_memory(snapshot, kHeap, (1ull << 28) + 1, "", {0, 5, 1ull << 20});
+  add_memory(snapshot, kPlace, (1ull << 28) + 1, "", {0, 5, 1ull << 20});
   before = allocated_bytes();
   {
     const model::Residency residency(snapshot);
     const model::LargeBlocksOnPages large(pages, residency);
-    EXPECT_EQ(pages.page(kHeap).used, 4096u - 8);
-    EXPECT_EQ(pages.page(kHeap + 5 * kPage).used, 4096u);
-    EXPECT_EQ(pages.page(kHeap + 6 * kPage).used, 0u);
-    EXPECT_EQ(pages.page(kHeap + (kPage << 20)).blocks, 1u);
+    EXPECT_EQ(pages.page(kPlace).used, 4096u - 8);
+    EXPECT_EQ(pages.page(kPlace + 5 * kPage).used, 4096u);
+    EXPECT_EQ(pages.page(kPlace + 6 * kPage).used, 0u);
+    EXPECT_EQ(pages.page(kPlace + (kPage << 20)).blocks, 1u);
     EXPECT_LT(allocated_bytes() - before, 1u << 20);
   }
-  EXPECT_EQ(pages.word(kHeap), 0u);
-  EXPECT_EQ(pages.word(kHeap + 5 * kPage), 0u);
+  EXPECT_EQ(pages.word(kPlace), 0u);
+  EXPECT_EQ(pages.word(kPlace + 5 * kPage), 0u);
 }
 
 TEST(PageMap, AddressesThatWanderDoNotPileUpMemory) {
   PageMap pages{HeapFacts{}};
   for (std::uint64_t i = 0; i < 5000; i++) {  // each in 64 MiB of its own, freed before the next
-    pages.add(kHeap + i * PageMap::kLeafBytes + 16, 1000);
-    pages.remove(kHeap + i * PageMap::kLeafBytes + 16, 1000);
+    pages.add(kPlace + i * PageMap::kLeafBytes + 16, 1000);
+    pages.remove(kPlace + i * PageMap::kLeafBytes + 16, 1000);
   }
   EXPECT_LT(pages.memory_bytes(), 20u << 20);
 }
@@ -184,20 +185,20 @@ TEST(PageMap, TakesAnyAddressOfADamagedTrace) {
 
 TEST(Residency, SaysUnknownOnlyWhereSomethingMayBeResident) {
   trace::Snapshot snapshot;
-  add_memory(snapshot, kHeap, 4, "", {1, 3});
-  snapshot.mappings.push_back(mapping(kHeap + 8 * kPage, kHeap + 9 * kPage, kPage));
+  add_memory(snapshot, kPlace, 4, "", {1, 3});
+  snapshot.mappings.push_back(mapping(kPlace + 8 * kPage, kPlace + 9 * kPage, kPage));
   const model::Residency residency(snapshot);
   std::vector<std::uint64_t> seen;
-  const auto visit = [&seen](std::uint64_t page) { seen.push_back((page - kHeap) / kPage); };
-  EXPECT_TRUE(residency.for_each_resident(kHeap, kHeap + 8 * kPage, visit));  // a hole has nothing resident
+  const auto visit = [&seen](std::uint64_t page) { seen.push_back((page - kPlace) / kPage); };
+  EXPECT_TRUE(residency.for_each_resident(kPlace, kPlace + 8 * kPage, visit));  // a hole has nothing resident
   EXPECT_EQ(seen, (std::vector<std::uint64_t>{1, 3}));
-  EXPECT_FALSE(residency.for_each_resident(kHeap, kHeap + 9 * kPage, visit));  // a mapping without page bits may
+  EXPECT_FALSE(residency.for_each_resident(kPlace, kPlace + 9 * kPage, visit));  // a mapping without page bits may
   seen.clear();
-  EXPECT_TRUE(residency.for_each_resident(kHeap + 2 * kPage, kHeap + 4 * kPage, visit));
+  EXPECT_TRUE(residency.for_each_resident(kPlace + 2 * kPage, kPlace + 4 * kPage, visit));
   EXPECT_EQ(seen, (std::vector<std::uint64_t>{3}));
-  EXPECT_EQ(residency.resident(kHeap), std::optional(false));
-  EXPECT_EQ(residency.resident(kHeap + 3 * kPage + 17), std::optional(true));
-  EXPECT_EQ(residency.resident(kHeap + 8 * kPage), std::nullopt);
+  EXPECT_EQ(residency.resident(kPlace), std::optional(false));
+  EXPECT_EQ(residency.resident(kPlace + 3 * kPage + 17), std::optional(true));
+  EXPECT_EQ(residency.resident(kPlace + 8 * kPage), std::nullopt);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "analyzer/model/heap_state.h"
 #include "tests/model/world.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::test {
 namespace {
@@ -12,7 +13,6 @@ namespace {
 using model::Moment;
 using trace::SiteId;
 
-constexpr std::uint64_t kPage = 4096, kMain = 0x555500000000, kRegion = 0x7f0010000000;
 constexpr SiteId kFirst{1}, kSecond{2}, kThird{3};
 
 class LetGo : public testing::Test {
@@ -41,12 +41,12 @@ class LetGo : public testing::Test {
 };
 
 TEST_F(LetGo, OnlyPagesThatNobodyElseHoldsLeave) {
-  add_memory(snapshot, kMain, 10, "[heap]");
-  snapshot.brk_end = kMain + 10 * kPage;
-  for (std::uint64_t page = 1; page < 6; page++) allocate(kFirst, kMain + page * kPage + 512, 64);
-  allocate(kSecond, kMain + 2 * kPage + 1024, 32);
-  allocate(kSecond, kMain + 7 * kPage + 1024, 32);
-  allocate(kThird, kMain + 3 * kPage + 2048, 200);
+  add_memory(snapshot, kHeap, 10, "[heap]");
+  snapshot.brk_end = kHeap + 10 * kPage;
+  for (std::uint64_t page = 1; page < 6; page++) allocate(kFirst, kHeap + page * kPage + 512, 64);
+  allocate(kSecond, kHeap + 2 * kPage + 1024, 32);
+  allocate(kSecond, kHeap + 7 * kPage + 1024, 32);
+  allocate(kThird, kHeap + 3 * kPage + 2048, 200);
   const auto& freed = end();
   ASSERT_EQ(freed.size(), 3u);
   EXPECT_EQ(freed[0].site, kFirst);
@@ -58,7 +58,7 @@ TEST_F(LetGo, OnlyPagesThatNobodyElseHoldsLeave) {
   EXPECT_EQ(freed[2].returned_bytes, 6 * kPage);  // all of them
   // The page map is as it was.
   EXPECT_EQ(state->pages().live_blocks(), 8u);
-  EXPECT_EQ(state->pages().page(kMain + 2 * kPage).blocks, 2u);
+  EXPECT_EQ(state->pages().page(kHeap + 2 * kPage).blocks, 2u);
 }
 
 TEST_F(LetGo, WhatAdjoinsTheTopOfASecondaryArenaStays) {

@@ -7,6 +7,7 @@
 
 #include "analyzer/model/heap_state.h"
 #include "tests/model/world.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::test {
 namespace {
@@ -147,7 +148,6 @@ TEST_F(Sites, AreCountedForTheBlocksInScopeOnly) {
 
 // Two pages: one shared by blocks of two sites, one by two of the same.
 TEST(SitesAtAMoment, HoldBlocksAndPinPages) {
-  constexpr std::uint64_t kHeap = 0x555500000000, kPage = 4096;
   model::HeapFacts facts;
   facts.cache_depth = 0;
   World world;

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tests/model/allocated_bytes.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::test {
 namespace {
@@ -15,7 +16,7 @@ using model::PageMap;
 using model::ThreadCache;
 using trace::ThreadId;
 
-constexpr std::uint64_t kHeap = 0x7f0000000000;
+constexpr std::uint64_t kWhere = 0x7f0000000000;
 constexpr ThreadId kOne{1}, kTwo{2};
 
 class ThreadCaches : public testing::Test {
@@ -34,47 +35,47 @@ class ThreadCaches : public testing::Test {
 };
 
 TEST_F(ThreadCaches, HoldSevenBlocksOfEachChunkSize) {
-  for (std::uint64_t i = 0; i < 7; i++) EXPECT_TRUE(freed(kOne, kHeap + 16 + i * 64, 24));
-  EXPECT_FALSE(freed(kOne, kHeap + 16 + 7 * 64, 24));
-  EXPECT_FALSE(freed(kOne, kHeap + 16 + 7 * 64, 1));  // the same chunk size
-  EXPECT_TRUE(freed(kOne, kHeap + 16 + 8 * 64, 25));  // the next one
-  EXPECT_TRUE(freed(kTwo, kHeap + 16 + 9 * 64, 24));  // another thread's
+  for (std::uint64_t i = 0; i < 7; i++) EXPECT_TRUE(freed(kOne, kWhere + 16 + i * 64, 24));
+  EXPECT_FALSE(freed(kOne, kWhere + 16 + 7 * 64, 24));
+  EXPECT_FALSE(freed(kOne, kWhere + 16 + 7 * 64, 1));  // the same chunk size
+  EXPECT_TRUE(freed(kOne, kWhere + 16 + 8 * 64, 25));  // the next one
+  EXPECT_TRUE(freed(kTwo, kWhere + 16 + 9 * 64, 24));  // another thread's
   EXPECT_EQ(caches.blocks(), 9u);
   EXPECT_EQ(caches.bytes(), 8u * 32 + 48);
 }
 
 TEST_F(ThreadCaches, TakeChunksUpTo1040Bytes) {
-  EXPECT_TRUE(freed(kOne, kHeap + 16, 1032));
-  EXPECT_FALSE(freed(kOne, kHeap + 0x10010, 1033));
+  EXPECT_TRUE(freed(kOne, kWhere + 16, 1032));
+  EXPECT_FALSE(freed(kOne, kWhere + 0x10010, 1033));
 }
 
 TEST_F(ThreadCaches, KeepTheirPagesHeldUntilTheThreadEnds) {
-  EXPECT_TRUE(freed(kOne, kHeap + 16, 100));
-  EXPECT_EQ(pages.page(kHeap).cached, 112u);
+  EXPECT_TRUE(freed(kOne, kWhere + 16, 100));
+  EXPECT_EQ(pages.page(kWhere).cached, 112u);
   caches.end_thread(kOne);
   EXPECT_EQ(caches.blocks(), 0u);
-  EXPECT_FALSE(pages.page(kHeap).held());
-  EXPECT_FALSE(freed(kOne, kHeap + 16, 100));  // its cache is gone: later frees go to the arena
+  EXPECT_FALSE(pages.page(kWhere).held());
+  EXPECT_FALSE(freed(kOne, kWhere + 16, 100));  // its cache is gone: later frees go to the arena
 }
 
 TEST_F(ThreadCaches, GiveABlockToWhoeverAllocatesItsAddress) {
-  EXPECT_TRUE(freed(kOne, kHeap + 16, 24));
-  EXPECT_TRUE(freed(kOne, kHeap + 48, 24));
-  EXPECT_TRUE(freed(kOne, kHeap + 80, 24));
-  EXPECT_TRUE(caches.take(kHeap + 48));  // from the middle: prediction and program differ
-  EXPECT_FALSE(caches.take(kHeap + 48));
-  EXPECT_TRUE(caches.take(kHeap + 80));
-  EXPECT_TRUE(caches.holds(kHeap + 16));
-  EXPECT_FALSE(caches.holds(kHeap + 80));
+  EXPECT_TRUE(freed(kOne, kWhere + 16, 24));
+  EXPECT_TRUE(freed(kOne, kWhere + 48, 24));
+  EXPECT_TRUE(freed(kOne, kWhere + 80, 24));
+  EXPECT_TRUE(caches.take(kWhere + 48));  // from the middle: prediction and program differ
+  EXPECT_FALSE(caches.take(kWhere + 48));
+  EXPECT_TRUE(caches.take(kWhere + 80));
+  EXPECT_TRUE(caches.holds(kWhere + 16));
+  EXPECT_FALSE(caches.holds(kWhere + 80));
   EXPECT_EQ(caches.blocks(), 1u);
-  EXPECT_EQ(pages.page(kHeap).cached, 32u);
+  EXPECT_EQ(pages.page(kWhere).cached, 32u);
 }
 
 TEST_F(ThreadCaches, MakeRoomAsBlocksAreTaken) {
-  for (std::uint64_t i = 0; i < 7; i++) freed(kOne, kHeap + 16 + i * 64, 24);
-  EXPECT_FALSE(freed(kOne, kHeap + 0x1010, 24));
-  EXPECT_TRUE(caches.take(kHeap + 16));
-  EXPECT_TRUE(freed(kOne, kHeap + 0x1010, 24));
+  for (std::uint64_t i = 0; i < 7; i++) freed(kOne, kWhere + 16 + i * 64, 24);
+  EXPECT_FALSE(freed(kOne, kWhere + 0x1010, 24));
+  EXPECT_TRUE(caches.take(kWhere + 16));
+  EXPECT_TRUE(freed(kOne, kWhere + 0x1010, 24));
 }
 
 TEST(ThreadCache, IsAbsentWithoutGlibcOrWhenTunedOff) {
@@ -82,8 +83,8 @@ TEST(ThreadCache, IsAbsentWithoutGlibcOrWhenTunedOff) {
   facts.cache_depth = 0;
   PageMap pages{facts};
   ThreadCache caches{facts, pages};
-  pages.add(kHeap + 16, 24);
-  EXPECT_FALSE(caches.put(kOne, kHeap + 16, 24));
+  pages.add(kWhere + 16, 24);
+  EXPECT_FALSE(caches.put(kOne, kWhere + 16, 24));
 }
 
 TEST_F(ThreadCaches, AgreeWithASimpleModelOverRandomEvents) {
@@ -91,7 +92,7 @@ TEST_F(ThreadCaches, AgreeWithASimpleModelOverRandomEvents) {
   std::map<std::uint64_t, std::pair<std::uint32_t, std::uint64_t>> model;  // address → thread, chunk
   std::map<std::pair<std::uint32_t, std::uint64_t>, int> depth;
   for (int i = 0; i < 200000; i++) {
-    const std::uint64_t address = kHeap + 16 + 2048 * (random() % 20000);
+    const std::uint64_t address = kWhere + 16 + 2048 * (random() % 20000);
     const auto cached = model.find(address);
     ASSERT_EQ(caches.take(address), cached != model.end());
     if (cached != model.end()) {
@@ -112,16 +113,16 @@ TEST_F(ThreadCaches, AgreeWithASimpleModelOverRandomEvents) {
   for (std::uint32_t thread = 1; thread <= 50; thread++) caches.end_thread(ThreadId(thread));
   EXPECT_EQ(caches.blocks(), 0u);
   EXPECT_EQ(caches.bytes(), 0u);
-  for (std::uint64_t page = kHeap; page < kHeap + (40ull << 20); page += 4096) ASSERT_EQ(pages.word(page), 0u);
+  for (std::uint64_t page = kWhere; page < kWhere + (40ull << 20); page += 4096) ASSERT_EQ(pages.word(page), 0u);
 }
 
 TEST_F(ThreadCaches, CostNothingForThreadsThatEnded) {
-  freed(kOne, kHeap + 16, 24);
+  freed(kOne, kWhere + 16, 24);
   const std::uint64_t before = allocated_bytes();
   for (std::uint32_t id = 2; id < 10002; id++) {
-    freed(ThreadId(id), kHeap + 4096, 100);
+    freed(ThreadId(id), kWhere + 4096, 100);
     caches.end_thread(ThreadId(id));
-    caches.take(kHeap + 4096);
+    caches.take(kWhere + 4096);
   }
   EXPECT_LT(allocated_bytes() - before, 10000u * 32);
 }

@@ -8,14 +8,13 @@
 
 #include "tests/process/memory_cgroup.h"
 #include "tests/process/recording.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::test {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr std::uint64_t kMiB = 1 << 20;
 
 Launch rings(const std::string& threads, const std::string& rounds, const std::string& what,
              std::vector<std::pair<std::string, std::string>> environment = {}) {

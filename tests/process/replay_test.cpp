@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tests/process/recording.h"
+#include "tests/support/amounts.h"
 #include "tests/support/trace_builder.h"
 
 namespace heapspy::test {
@@ -103,7 +104,7 @@ TEST(Replay, TakesWhatWasTouchedFromTheTrace) {
 
 // When the last trim comes before the end is by chance: the range has the end just after one and the end a period after.
 TEST(Replay, OfTrimsByTheClockSaysBetweenWhatTheEndMayLie) {
-  constexpr std::uint64_t kBlocks = 40, kBytes = 100'000, kSecond = 1'000'000'000;
+  constexpr std::uint64_t kBlocks = 40, kBytes = 100'000;
   TraceBuilder trace;
   trace.header().end_tick = 3 * kSecond;
   auto& thread = trace.thread("main", 100);
@@ -146,7 +147,6 @@ TEST(Replay, OfAProgramThatEndedWithLessSaysSo) {
 
 // One letter a setting; the highest curve's peak stands at the top of the axis, the end of the trace at its right.
 TEST(Replay, DrawsTheHeapOverTimeForEachSetting) {
-  constexpr std::uint64_t kSecond = 1'000'000'000;
   TraceBuilder trace;
   trace.header().end_tick = 4 * kSecond;
   auto& thread = trace.thread("main", 100);

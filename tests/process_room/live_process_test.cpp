@@ -11,15 +11,17 @@
 
 #include "analyzer/process/memory_map.h"
 #include "tests/process_room/forked_child.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::process {
 namespace {
 
+using test::kMiB;
+using test::kPage;
+
 using process_test::ForkedChild;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr std::uint64_t kPage = 4096;
 
 const KindTotal& total_of(const MemoryMap& map, MappingKind kind) {
   static const KindTotal none;
@@ -152,7 +154,6 @@ TEST(LiveProcess, ReadsMemoryAndResidency) {
 }
 
 TEST(MemoryMap, SumsAChildOfKnownMappings) {
-  constexpr std::uint64_t kMiB = 1 << 20;
   ForkedChild bare([] {});
   ForkedChild child([] {
     // One reservation, so that a page without access stands between any two: neighbours of one kind are one mapping.

@@ -15,15 +15,16 @@
 #include <thread>
 
 #include "tests/process_room/forked_child.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::process {
 namespace {
 
+using test::kPage;
+
 using process_test::ForkedChild;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr std::uint64_t kPage = 4096;
 
 template <typename Value>
 Value* shared() {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "tests/support/amounts.h"
 #include "tests/support/trace_builder.h"
 
 namespace heapspy::report {
@@ -14,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::uint64_t kMiB = 1 << 20;
+using test::kMiB;
 
 std::string nul_separated(std::initializer_list<const char*> words) {
   std::string text;

@@ -8,13 +8,14 @@
 #include "analyzer/report/diff_text.h"
 #include "analyzer/report/printable.h"
 #include "tests/report/sample_report.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::report {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::uint64_t kMiB = 1 << 20;
+using test::kMiB;
 
 // The same program with MALLOC_ARENA_MAX=1: one arena, 275 MiB less to trim.
 Report with_one_arena() {

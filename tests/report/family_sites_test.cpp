@@ -9,6 +9,7 @@
 #include "analyzer/report/merged_text.h"
 #include "analyzer/report/report_html.h"
 #include "analyzer/report/site_tree.h"
+#include "tests/support/amounts.h"
 #include "tests/support/trace_builder.h"
 
 namespace heapspy::test {
@@ -19,8 +20,6 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-constexpr std::uint64_t kSecond = 1'000'000'000, kHeap = 0x555500000000;
 
 class FamilyOfSites : public testing::Test {
  protected:

@@ -8,6 +8,7 @@
 #include "analyzer/report/report_json.h"
 #include "analyzer/report/report_text.h"
 #include "tests/model/world.h"
+#include "tests/support/amounts.h"
 #include "tests/support/trace_builder.h"
 
 namespace heapspy::test {
@@ -16,8 +17,6 @@ namespace {
 using namespace report;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr std::uint64_t kHeap = 0x555500000000, kSecond = 1'000'000'000;
 
 // libjvm, Debian's zlib below the JDK's libzip, a library of the program's own, and the C library between them and malloc.
 class JavaTrace : public testing::Test {

@@ -8,6 +8,7 @@
 #include "analyzer/report/build.h"
 #include "analyzer/report/report_json.h"
 #include "analyzer/report/report_text.h"
+#include "tests/support/amounts.h"
 #include "tests/support/trace_builder.h"
 
 namespace heapspy::report {
@@ -17,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr std::uint64_t kMs = 1'000'000;  // ticks are nanoseconds
-constexpr std::uint64_t kMiB = 1 << 20;
+using test::kMiB;
 
 test::TraceBuilder of_mode(format::Mode mode, test::TraceBuilder::Options options = {}) {
   test::TraceBuilder trace(options);

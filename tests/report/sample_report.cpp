@@ -1,9 +1,10 @@
 #include "tests/report/sample_report.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::report {
 namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
+using test::kMiB;
 
 ThreadReport thread(std::uint32_t id, const char* name, std::uint64_t allocations, std::uint64_t bytes) {
   ThreadReport thread;

@@ -6,6 +6,7 @@
 #include "analyzer/report/report_text.h"
 #include "analyzer/report/site_tree.h"
 #include "tests/model/world.h"
+#include "tests/support/amounts.h"
 #include "tests/support/trace_builder.h"
 
 namespace heapspy::test {
@@ -19,7 +20,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-constexpr std::uint64_t kHeap = 0x555500000000, kPage = 4096, kBias = 0x7f0000000000, kSecond = 1'000'000'000;
+constexpr std::uint64_t kBias = 0x7f0000000000;
 
 // Two threads, three sites in a library that is nowhere to be found: `kept` below `outer`, `other` below `outer`, and `outer`.
 class SitesReport : public testing::Test {

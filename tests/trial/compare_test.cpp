@@ -8,13 +8,14 @@
 
 #include <cstdlib>
 #include <cstring>
+#include "tests/support/amounts.h"
 
 namespace heapspy::trial {
 namespace {
 
-using testing::ElementsAre;
+using test::kMiB;
 
-constexpr std::uint64_t kMiB = 1 << 20;
+using testing::ElementsAre;
 
 // The program that the tests below run is one of these tests, in this very file.
 std::vector<std::string> victim(const std::string& name) {

@@ -3,11 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "analyzer/trial/replay.h"
+#include "tests/support/amounts.h"
 
 namespace heapspy::trial {
 namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
+using test::kMiB;
 
 struct Figures {
   std::uint64_t peak_mib, end_mib;
