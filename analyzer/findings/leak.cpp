@@ -23,10 +23,11 @@ constexpr std::size_t kSitesShown = 3;
 constexpr double kShareShown = 0.05;  // of the growth: a site with less is not named
 
 // The program allocates, and so frees, several times what it keeps, or very many blocks for one that it keeps (where those are
-// large).
-bool frees_most(const Facts& facts, std::uint64_t growth) {
+// large). How many it kept before it freed all as it ended is not known.
+bool frees_most(const Facts& facts, std::uint64_t growth, bool freed_all) {
   constexpr double kBytesOfGrowth = 4, kBlocksOfLive = 50;
   if (static_cast<double>(facts.bytes_allocated) >= kBytesOfGrowth * static_cast<double>(growth)) return true;
+  if (freed_all) return false;
   std::uint64_t allocations = 0, live = 0;
   for (const SizeFacts& size : facts.sizes_at_end) allocations += size.allocations, live += size.live_blocks;
   return live > 0 && static_cast<double>(allocations) >= kBlocksOfLive * static_cast<double>(live);
@@ -85,7 +86,7 @@ std::optional<Finding> leak(const Facts& facts) {
     since = facts.end_s / real(parts);
     line = {real(growth) / (facts.end_s - since), 0};
   }
-  if (!frees_most(facts, growth)) return std::nullopt;
+  if (!frees_most(facts, growth, freed != nullptr)) return std::nullopt;
 
   Finding finding;
   finding.kind = "leak";

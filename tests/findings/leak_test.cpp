@@ -70,6 +70,13 @@ TEST(Verdicts, GrowthThatIsFreedOnlyAsTheProgramEndsIsALeakAndNothingRetained) {
   EXPECT_THAT(kinds(judge(facts)), ElementsAre("retained"));
 }
 
+TEST(Verdicts, AProgramThatLoadsForLongAndFreesAllAsItEndsIsNotLeaking) {
+  Facts facts = curve([](int i) { return i == 100 ? 1 : static_cast<std::uint64_t>(i) * kMiB; });
+  facts.bytes_allocated = 99 * kMiB;
+  facts.sizes_at_end = {{1024, 2048, 100'000, 0, 0}, {1, 2, 1, 1, 1}};
+  EXPECT_THAT(judge(facts), IsEmpty());
+}
+
 TEST(Verdicts, FewLargeBlocksThatStayAmongManyThatGoAreALeak) {
   Facts facts = curve([](int i) { return static_cast<std::uint64_t>(i) * kMiB; });
   facts.bytes_allocated = 130 * kMiB;
