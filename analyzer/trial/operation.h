@@ -27,19 +27,19 @@ struct Operation {
   std::uint32_t touch_pages;  // whole pages of the block that are written
   Play play;
   std::uint8_t log2_alignment;
-  std::uint16_t turn;  // of the slot: how many operations on it come before this one, modulo 65536
+  std::uint16_t since;  // so many operations ago was the one before on this slot; 0: never, or longer ago than this can say
 };
 static_assert(sizeof(Operation) == 32);
 
 struct OperationsHeader {
-  char magic[8];  // "hspplay2"
+  char magic[8];  // "hspplay3"
   std::uint64_t operations;
   std::uint32_t slots;
   std::uint32_t threads;
   std::uint64_t calls;  // operations that call the allocator
 };
 static_assert(sizeof(OperationsHeader) == 32);
-inline constexpr char kOperationsMagic[8] = {'h', 's', 'p', 'p', 'l', 'a', 'y', '2'};
+inline constexpr char kOperationsMagic[8] = {'h', 's', 'p', 'p', 'l', 'a', 'y', '3'};
 
 // Blocks from this size on are rarely touched as a whole; of smaller ones every page is written.
 inline constexpr std::uint64_t kPartlyTouchedFrom = 8192;

@@ -64,6 +64,8 @@ std::uint64_t heap_at_most(const trace::Snapshot& snapshot) {
 
 constexpr std::uint32_t kMostThreads = 16384;  // at a time: each is a thread of the replay
 constexpr std::size_t kBuffered = 8192;
+constexpr std::size_t kApart = 8192;  // slots that others take before one is taken again: more than operations of a window
+constexpr std::uint64_t kNever = ~0ull;
 constexpr std::size_t kMostSizes = 65536;  // that have a share of their own
 
 }  // namespace
@@ -98,7 +100,9 @@ std::uint64_t OperationsWriter::call(Play play, ThreadId thread, Tick tick, std:
   Operation next = operation(play, thread, tick);
   next.size = size;
   next.slot = slot;
-  next.turn = turns_[slot]++;
+  const std::uint64_t ago = written_ - latest_[slot];
+  next.since = latest_[slot] == kNever || ago > UINT16_MAX ? 0 : static_cast<std::uint16_t>(ago);
+  latest_[slot] = written_;
   next.touch_pages = play == Play::free ? 0 : kTouchAll;
   next.log2_alignment = static_cast<std::uint8_t>(log2_alignment);
   calls_++;
@@ -156,10 +160,13 @@ void OperationsWriter::take_told(const Placed& placed, std::uint64_t address, Th
   note_share(placed.size, touched, all);
 }
 
+// Of many threads, those that play at once would wait for each other where one takes the slot that another has just left.
 std::uint32_t OperationsWriter::take_slot() {
-  if (free_slots_.empty()) return turns_.push_back(0), static_cast<std::uint32_t>(turns_.size() - 1);
-  const std::uint32_t slot = free_slots_.back();
-  free_slots_.pop_back();
+  const bool apart = threads_ > 1;
+  if (free_slots_.size() <= (apart ? kApart : 0))
+    return latest_.push_back(kNever), static_cast<std::uint32_t>(latest_.size() - 1);
+  const std::uint32_t slot = apart ? free_slots_.front() : free_slots_.back();
+  apart ? free_slots_.pop_front() : free_slots_.pop_back();
   return slot;
 }
 
@@ -300,7 +307,7 @@ void OperationsWriter::finish(Tick end) {
   OperationsHeader header{};
   std::memcpy(header.magic, kOperationsMagic, sizeof header.magic);
   header.operations = written_;
-  header.slots = static_cast<std::uint32_t>(turns_.size());
+  header.slots = static_cast<std::uint32_t>(latest_.size());
   header.calls = calls_;
   header.threads = threads_;
   flush();

@@ -12,6 +12,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -101,9 +102,9 @@ class OperationsWriter final : public trace::Observer {
   // The last snapshot that the program waited for, and for how long it did before.
   std::optional<std::uint64_t> heap_at_exit_;
   trace::Tick snapshot_begin_ = 0, snapshot_end_ = 0, stood_still_ = 0;
-  std::unordered_map<std::uint64_t, Placed> live_;  // by address
-  std::vector<std::uint32_t> free_slots_;
-  std::vector<std::uint16_t> turns_;                          // of each slot: operations so far
+  std::unordered_map<std::uint64_t, Placed> live_;            // by address
+  std::deque<std::uint32_t> free_slots_;                      // in the order in which they became so
+  std::vector<std::uint64_t> latest_;                         // of each slot: place of its last operation
   std::unordered_map<std::uint32_t, std::uint32_t> players_;  // ThreadId → thread of the replay; 0 is the main thread
   std::vector<std::uint32_t> free_players_;
   std::uint32_t threads_ = 1;

@@ -128,8 +128,8 @@ TEST_F(Operations, WriteThePagesThatTheTraceTells) {
   EXPECT_EQ(all[0].touch_pages, 2u);
   EXPECT_EQ(all[1].touch_pages, trial::kTouchEach);
   EXPECT_EQ(all[2].touch_pages, 3u) << "the mean of the others of its size";
-  EXPECT_EQ(all[1].turn, 0u);
-  EXPECT_EQ(all[5].turn, 1u) << "the realloc is the second on its slot";
+  EXPECT_EQ(all[1].since, 0u);
+  EXPECT_EQ(all[5].since, 4u) << "the realloc is the second on its slot";
 }
 
 TEST_F(Operations, LeaveOutTheTimeOfSnapshotsThatTheProgramWaitedFor) {

@@ -25,7 +25,7 @@ void Calls::map(const char* path) {
   if (bytes < sizeof *header_ + sizeof(Operation) || memcmp(header_->magic, kOperationsMagic, sizeof kOperationsMagic) != 0 ||
       bytes != sizeof *header_ + header_->operations * sizeof(Operation))
     errno = EINVAL, fail(path);
-  slots_ = static_cast<Slot*>(shared_memory((header_->slots + 1ull) * sizeof(Slot)));
+  blocks_ = static_cast<void**>(shared_memory((header_->slots + 1ull) * sizeof(void*)));
 }
 
 }  // namespace heapspy::trial

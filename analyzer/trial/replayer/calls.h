@@ -8,12 +8,6 @@
 
 namespace heapspy::trial {
 
-// A place for a block.
-struct Slot {
-  void* block;
-  uint32_t turn;  // operations on it so far; only where threads play at once
-};
-
 class Calls {
  public:
   void map(const char* path);  // fails in one line
@@ -21,7 +15,6 @@ class Calls {
   const OperationsHeader& header() const { return *header_; }
   const Operation& operator[](uint64_t at) const { return operations_[at]; }
   uint64_t duration_us() const { return operations_[header_->operations - 1].time_us; }
-  Slot& slot(const Operation& operation) { return slots_[operation.slot]; }
 
   // What the operation does to its block, if it is a call.
   void make(const Operation&);
@@ -35,7 +28,7 @@ class Calls {
 
   const OperationsHeader* header_ = nullptr;
   const Operation* operations_ = nullptr;
-  Slot* slots_ = nullptr;
+  void** blocks_ = nullptr;  // by slot
   uint64_t failed_ = 0;
 };
 
@@ -52,7 +45,7 @@ inline void Calls::touch(char* block, const Operation& operation) {
 
 inline void Calls::keep(const Operation& operation, void* block) {
   if (!block && operation.size) __atomic_fetch_add(&failed_, 1, __ATOMIC_RELAXED);
-  slots_[operation.slot].block = block;
+  blocks_[operation.slot] = block;
   touch(static_cast<char*>(block), operation);
 }
 
@@ -62,7 +55,7 @@ inline void Calls::keep_moved(const Operation& operation, void* block) {
 }
 
 inline void Calls::make(const Operation& operation) {
-  void*& block = slots_[operation.slot].block;
+  void*& block = blocks_[operation.slot];
   switch (operation.play) {
     case Play::malloc: return keep(operation, malloc(operation.size));
     case Play::calloc: return keep(operation, calloc(1, operation.size));

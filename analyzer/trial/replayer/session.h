@@ -42,8 +42,8 @@ struct Session {
 void play_in_total_order(Session&);
 // The calls of a program of one thread and nothing else: no time, nothing measured. To know what the rest costs.
 void play_bare(Session&);
-// Threads play at once, within windows of operations: a thread may be ahead of the others by one window, and calls on one block
-// keep their order.
+// Threads play at once, within windows of operations, and none is ahead of another by more than two. Calls on one block keep
+// their order; else a call may come a window late.
 void play_in_windows(Session&);
 
 }  // namespace heapspy::trial
