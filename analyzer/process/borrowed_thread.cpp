@@ -15,6 +15,7 @@
 #include <ctime>
 #include <utility>
 
+#include "analyzer/process/interrupted_call.h"
 #include "analyzer/process/quiet_call.h"
 
 namespace heapspy::process {
@@ -251,6 +252,7 @@ void BorrowedThread::let_go_of_thread() {
     if (pending_signal_ != SIGSTOP) pending_signal_ = 0;  // of the function: the program's own are blocked meanwhile
     restore();
   }
+  if (tid_ != 0 && pending_signal_ == 0) start_call_again(process_, tid_);
   if (tid_ != 0) ::ptrace(PTRACE_DETACH, tid_, nullptr, static_cast<long>(std::exchange(pending_signal_, 0)));
   tid_ = 0;
 }

@@ -336,6 +336,7 @@ std::string why_not_seen(const std::string& path) {
 }
 
 Diagnosis examine_process(const LiveProcess& target, const DoctorPlan& plan) {
+  target.expect_memory();
   Examination exam(environment_of(target), plan);
   const MappingList maps = parse_mappings(target.text("maps"));
   const auto trace = trace_of(target, maps);

@@ -91,6 +91,8 @@ Status parse_status(std::string_view text) {
     if (key == "Uid") status.uid = number_at_front<std::uint32_t>(value);
     if (key == "Threads") status.threads = number_at_front<std::uint32_t>(value);
     if (key == "NSpid") status.namespace_pid = number_at_front<std::uint32_t>(value.substr(value.find_last_of(" \t") + 1));
+    if (key == "SigBlk") status.blocked = number_at_front<std::uint64_t>(value, 16).value_or(0);
+    if (key == "SigPnd" || key == "ShdPnd") status.pending |= number_at_front<std::uint64_t>(value, 16).value_or(0);
     if (key == "SigPnd")
       status.kill_pending = ((number_at_front<std::uint64_t>(value, 16).value_or(0) >> (SIGKILL - 1)) & 1) != 0;
     if (key == "VmRSS") status.rss_bytes = kib_at_front(value);
@@ -158,6 +160,12 @@ bool LiveProcess::alive() const {
   return status.state && *status.state != 'Z' && *status.state != 'X';
 }
 
+void LiveProcess::expect_memory() const {
+  if (!alive()) throw TargetError(TargetError::Reason::gone, fmt::format("process {} has ended", pid_));
+  if (!status().rss_bytes)
+    throw TargetError(TargetError::Reason::refused, fmt::format("process {} has no memory of its own (a kernel thread)", pid_));
+}
+
 void LiveProcess::refuse(const std::string& name, int error) const {
   if (!alive() || error == ESRCH || error == ENOENT)
     throw TargetError(TargetError::Reason::gone, fmt::format("process {} has ended", pid_));
@@ -170,6 +178,7 @@ void LiveProcess::refuse(const std::string& name, int error) const {
                       fmt::format("process {} belongs to {} and /proc/{}/{} is closed to others; run heapspy as that user, or "
                                   "with CAP_SYS_PTRACE (root)",
                                   pid_, user_name(*owner), pid_, name));
+  expect_memory();
   std::string why = "it is not dumpable (setuid, or it changed its rights) or runs in another user namespace";
   int scope_error = 0;
   if (const int fd = ::open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC); fd >= 0) {

@@ -27,7 +27,8 @@ struct Status {
   std::string name;  // at most 15 characters of it
   std::optional<char> state;
   std::optional<std::uint32_t> thread_group, parent, uid, threads, tracer, seccomp;
-  std::uint64_t ignored = 0, caught = 0;  // signals: bit N - 1 is signal N
+  // Signals: bit N - 1 is signal N. `pending`: of the thread and of its process.
+  std::uint64_t ignored = 0, caught = 0, blocked = 0, pending = 0;
   bool shadow_stack = false;
   std::optional<std::uint32_t> namespace_pid;  // as the process itself sees it (last field of NSpid)
   bool kill_pending = false;                   // SIGKILL waits for this thread (SigPnd)
@@ -61,6 +62,9 @@ class LiveProcess {
   std::optional<std::string> try_text(const std::string& name) const;
   // Target of the link /proc/PID/<name>; "" when it cannot be read.
   std::string link(const std::string& name) const;
+
+  // Throws TargetError where it has none of its own: a kernel thread, or it has ended (a zombie).
+  void expect_memory() const;
 
   Status status() const { return parse_status(text("status")); }
   std::vector<std::string> command() const;

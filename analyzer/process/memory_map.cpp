@@ -53,11 +53,7 @@ MemoryMap sum_by_kind(std::span<const Mapping> mappings, const Classification& c
 MemoryMap scan_memory_map(const LiveProcess& target) {
   const auto begin = std::chrono::steady_clock::now();
   const MappingList list = parse_mappings(target.text("smaps"));
-  if (list.mappings.empty()) {
-    if (!target.alive()) throw TargetError(TargetError::Reason::gone, fmt::format("process {} has ended", target.pid()));
-    throw TargetError(TargetError::Reason::refused,
-                      fmt::format("process {} has no memory of its own (a kernel thread)", target.pid()));
-  }
+  if (list.mappings.empty()) target.expect_memory();
   bool proven = true;
   Evidence evidence;
   evidence.stack_pointers = target.stack_pointers();

@@ -15,6 +15,8 @@
 #include <latch>
 #include <thread>
 
+#include "analyzer/process/interrupted_call.h"
+
 namespace heapspy::process {
 namespace {
 
@@ -57,10 +59,7 @@ StoppedProcess::StoppedProcess(const LiveProcess& process, pid_t held)
     seize_all();
     read_registers();
     mappings_ = parse_mappings(process_.text("maps")).mappings;
-    if (mappings_.empty())
-      throw TargetError(process_.alive() ? TargetError::Reason::refused : TargetError::Reason::gone,
-                        process_.alive() ? fmt::format("process {} has no memory of its own (a kernel thread)", process_.pid())
-                                         : fmt::format("process {} has ended", process_.pid()));
+    if (mappings_.empty()) process_.expect_memory();
   } catch (...) {
     let_go();
     throw;
@@ -130,6 +129,7 @@ void StoppedProcess::take_wait_status(pid_t tid, int status) {
   thread.stopped = true;
   // Either our interrupt, or the thread was about to take a signal: that one is passed on when it goes on.
   if (status >> 16 != PTRACE_EVENT_STOP) thread.signal = WSTOPSIG(status);
+  thread.by_interrupt = thread.signal == 0 && WSTOPSIG(status) == SIGTRAP;
 }
 
 void StoppedProcess::wait_until_stopped() {
@@ -193,8 +193,9 @@ void StoppedProcess::let_go() {
     if (!thread.stopped) {  // only a stopped thread can be let go; the interrupt is still on its way
       int status = 0;
       for (int i = 0; i < 1000 && ::waitpid(tid, &status, __WALL | WNOHANG) == 0; i++) ::sched_yield();
-      thread.signal = WIFSTOPPED(status) && status >> 16 != PTRACE_EVENT_STOP ? WSTOPSIG(status) : 0;
+      if (WIFSTOPPED(status)) take_wait_status(tid, status);
     }
+    if (thread.by_interrupt) start_call_again(process_, tid);
     ::ptrace(PTRACE_DETACH, tid, nullptr, static_cast<long>(thread.signal));
   }
 }

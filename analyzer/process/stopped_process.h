@@ -1,6 +1,6 @@
 // A live process whose threads stand still while this object lives: seized and interrupted by ptrace, without a signal that it
 // or its parent could see. If this program dies meanwhile, the kernel lets the threads go. Calls that Linux does not restart
-// (signal(7): epoll_wait, semop, sigtimedwait …) return EINTR as they do after SIGCONT.
+// are started again (interrupted_call.h).
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -44,7 +44,8 @@ class StoppedProcess : public Target {
   class Sleeper;
   struct Seized {
     bool stopped = false;
-    int signal = 0;  // to be delivered when it goes on
+    bool by_interrupt = false;  // of ours; else it stands for a signal, or with its whole process (SIGSTOP)
+    int signal = 0;             // to be delivered when it goes on
   };
   void hold_sleepers();
   void seize_all();

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <functional>
 
+#include "analyzer/process/doctor.h"
 #include "analyzer/process/memory_map.h"
 #include "tests/process_room/forked_child.h"
 #include "tests/support/amounts.h"
@@ -100,6 +102,21 @@ TEST(LiveProcess, SaysThatAZombieHasEnded) {
     EXPECT_EQ(error.reason, TargetError::Reason::gone);
     EXPECT_EQ(error.what(), "process " + std::to_string(child.pid()) + " has ended");
   }
+  EXPECT_THROW(examine_process(target, {}), TargetError);
+}
+
+TEST(LiveProcess, SaysThatAKernelThreadHasNoMemory) {
+  constexpr pid_t kThreads = 2;  // kthreadd, where this process sees it
+  if (LiveProcess(::getpid()).try_text("../2/comm").value_or("") != "kthreadd\n") GTEST_SKIP() << "in a namespace of its own";
+  const LiveProcess target(kThreads);
+  const std::function<void()> looks[] = {[&] { scan_memory_map(target); }, [&] { examine_process(target, {}); }};
+  for (const auto& look : looks) try {
+      look();
+      ADD_FAILURE() << "it was looked at";
+    } catch (const TargetError& error) {
+      EXPECT_EQ(error.reason, TargetError::Reason::refused);
+      EXPECT_STREQ(error.what(), "process 2 has no memory of its own (a kernel thread)");
+    }
 }
 
 TEST(LiveProcess, IsNotTakenForALaterOneOfTheSamePid) {
