@@ -50,7 +50,8 @@ ExitStatus run(const ExportOptions& options) {
   build.progress = {};
   if (made.trace.stacks == "none")
     throw Failure(ExitStatus::unreadable,
-                  fmt::format("{} holds no call stacks; record without HEAPSPY_STACKS=none", report::printable(options.trace)));
+                  fmt::format("{} holds no call stacks; record without {}", report::printable(options.trace),
+                              made.trace.mode == "count" ? "HEAPSPY_MODE=count" : "HEAPSPY_STACKS=none"));
   const std::string data = exported(made, options);
   write_output(options.out, data);
   if (options.out.empty() || options.out == "-") return ExitStatus::done;

@@ -47,6 +47,8 @@ std::vector<std::string> settings_in(const std::string& text) {
 double share(double from, double to) { return from > 0 ? (to - from) / from * 100 : 0; }
 
 std::string saving(std::uint64_t from, std::uint64_t to) {
+  constexpr double kNothing = 0.5;  // percent
+  if (std::abs(share(static_cast<double>(from), static_cast<double>(to))) < kNothing) return "nothing";
   const bool less = to <= from;
   return fmt::format("{}{} ({}{:.0f} %)", less ? "−" : "+", bytes_text(less ? from - to : to - from), less ? "−" : "+",
                      std::abs(share(static_cast<double>(from), static_cast<double>(to))));

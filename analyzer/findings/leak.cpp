@@ -33,6 +33,18 @@ bool frees_most(const Facts& facts, std::uint64_t growth, bool freed_all) {
   return live > 0 && static_cast<double>(allocations) >= kBlocksOfLive * static_cast<double>(live);
 }
 
+// Without one or two blocks the rest is too little for the growth: a buffer that grows, however often it moved.
+bool is_a_buffer(const Facts& facts, std::uint64_t growth) {
+  constexpr std::uint64_t kBuffers = 2;
+  std::uint64_t live = 0;
+  const SizeFacts* largest = nullptr;
+  for (const SizeFacts& size : facts.sizes_at_end) {
+    live += size.live_bytes;
+    if (!largest || size.live_bytes > largest->live_bytes) largest = &size;
+  }
+  return largest && largest->live_blocks <= kBuffers && live - largest->live_bytes < growth / 2;
+}
+
 struct Line {
   double slope = 0, r_squared = 0;
 };
@@ -86,7 +98,7 @@ std::optional<Finding> leak(const Facts& facts) {
     since = facts.end_s / real(parts);
     line = {real(growth) / (facts.end_s - since), 0};
   }
-  if (!frees_most(facts, growth, freed != nullptr)) return std::nullopt;
+  if (!frees_most(facts, growth, freed != nullptr) || (straight && !freed && is_a_buffer(facts, growth))) return std::nullopt;
 
   Finding finding;
   finding.kind = "leak";

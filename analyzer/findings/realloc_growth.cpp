@@ -32,14 +32,21 @@ std::optional<Finding> realloc_growth(const Facts& facts) {
   Finding finding;
   finding.kind = "realloc_growth";
   finding.title = "Growth by small steps";
-  finding.severity = times >= kMediumTimes ? Severity::medium : Severity::low;
+  const bool moved = static_cast<double>(worst->moved_bytes) >= kTimesTheSize * static_cast<double>(size);
+  finding.severity = moved && times >= kMediumTimes ? Severity::medium : Severity::low;
   finding.whole_run = true;
-  finding.text = fmt::format(
-      "{} at {} had up to {} to carry over for what became {}: {:.0f} times as much. The block moved for {} of that. Work "
-      "grows "
-      "with the square of the size; no allocator setting helps.",
-      plural_text(worst->reallocations, "realloc", "reallocs"), worst->where, bytes_text(worst->copied_bytes), bytes_text(size),
-      times, bytes_text(worst->moved_bytes));
+  finding.text = fmt::format("{} at {} had up to {} to carry over for what became {}: {:.0f} times as much. ",
+                             plural_text(worst->reallocations, "realloc", "reallocs"), worst->where,
+                             bytes_text(worst->copied_bytes), bytes_text(size), times);
+  if (moved)
+    finding.text +=
+        fmt::format("The block moved for {} of that. Work grows with the square of the size; no allocator setting helps.",
+                    bytes_text(worst->moved_bytes));
+  else
+    finding.text += fmt::format(
+        "Here the block could grow where it stood and moved for {} only. Where something stands behind it, or under another "
+        "allocator, each step carries over all of it, and work grows with the square of the size.",
+        bytes_text(worst->moved_bytes));
   finding.to_try = "let that buffer grow by a factor, such as half its size, instead of a fixed step";
   finding.evidence = {{"site", worst->where},
                       {"reallocations", worst->reallocations},

@@ -27,6 +27,19 @@ std::uint64_t beyond_peak(const Facts& facts) {
   return held - std::min(held, taken);
 }
 
+// A threshold returns the free end of a heap, and has large blocks mapped on their own. What lies below a live block and came
+// from small ones stays.
+bool no_threshold_helps(const Facts& facts, const ArenaFacts* left_out, std::uint64_t bytes) {
+  constexpr double kNearlyAll = 0.9;
+  std::uint64_t stays = 0;
+  for (const ArenaFacts& arena : facts.arenas) {
+    if (!arena.glibc_heap || !arena.trimmable_bytes || !arena.plug || &arena == left_out) continue;
+    const std::uint64_t below = std::min(*arena.trimmable_bytes, arena.plug->free_below_bytes);
+    stays += below - std::min(below, arena.trimmable_large_bytes);
+  }
+  return static_cast<double>(stays) >= kNearlyAll * static_cast<double>(bytes);
+}
+
 }  // namespace
 
 std::optional<Finding> retained(const Facts& facts) {
@@ -71,15 +84,22 @@ std::optional<Finding> retained(const Facts& facts) {
   finding.fix = facts.running ? fmt::format("heapspy trim {}", facts.pid) : std::string("malloc_trim(0) at that moment");
   finding.fix_saves_bytes = bytes;
   finding.cost = "malloc_trim holds each arena's lock in turn; memory used again costs page faults";
-  if (!facts.trim_threshold_setting)
+  const bool behind_blocks = no_threshold_helps(facts, plugged, bytes);
+  if (behind_blocks) {
+    finding.text +=
+        " Nearly all of it lies below blocks that live (heapspy report --by arena names the last of each heap): no threshold "
+        "returns that.";
+    finding.to_try = "trims now and then; what they save and cost: heapspy replay TRACE --with default,trim=5";
+  } else if (!facts.trim_threshold_setting)
     finding.to_try =
         "MALLOC_TRIM_THRESHOLD_=131072, set before start; measure it: heapspy compare --with default,trim_threshold=128KiB -- "
         "CMD";
   if (facts.java)  // it can trim by itself
     finding.to_try =
-        "-XX:TrimNativeHeapInterval=5000 (milliseconds; JDK 17.0.9, 21.0.1, 22 and later), or MALLOC_TRIM_THRESHOLD_=131072, "
-        "set "
-        "before start; what they save: heapspy replay TRACE --with default,trim=5,trim_threshold=128KiB";
+        std::string("-XX:TrimNativeHeapInterval=5000 (milliseconds; JDK 17.0.9, 21.0.1, 22 and later)") +
+        (behind_blocks ? "; what it saves: heapspy replay TRACE --with default,trim=5"
+                       : ", or MALLOC_TRIM_THRESHOLD_=131072, set before start; what they save: heapspy replay TRACE --with "
+                         "default,trim=5,trim_threshold=128KiB");
   finding.evidence = {{"trimmable_bytes", bytes},
                       {"arenas", arenas},
                       {"largest_arena", largest->label},

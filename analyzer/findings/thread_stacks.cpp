@@ -15,7 +15,7 @@ constexpr double kHuge = 0.5;  // of the stacks: then it is the kernel's huge pa
 
 std::optional<Finding> thread_stacks(const Facts& facts) {
   const GroupFacts* stacks = group_named(facts, kStacksGroup);
-  if (!stacks || !facts.rss_bytes || stacks->bytes < kLeast) return std::nullopt;
+  if (!stacks || !facts.rss_bytes || stacks->bytes < kLeast || !stacks->mappings) return std::nullopt;
   if (static_cast<double>(stacks->bytes) < kShare * static_cast<double>(*facts.rss_bytes)) return std::nullopt;
 
   Finding finding;
@@ -24,13 +24,16 @@ std::optional<Finding> thread_stacks(const Facts& facts) {
   finding.severity = severity_of(facts, stacks->bytes);
   finding.bytes = stacks->bytes;
   finding.part_of = {"not_malloc"};
+  const bool one = stacks->mappings == 1;
   finding.text = fmt::format(
-      "{} hold {}, {} each on average: a stack keeps what its deepest call once used, as long as its thread lives. Not "
-      "malloc's: "
-      "no allocator setting and no trim changes it.",
-      plural_text(stacks->mappings, "thread stack", "thread stacks"), bytes_text(stacks->bytes),
-      bytes_text(stacks->bytes / (stacks->mappings ? stacks->mappings : 1)));
-  finding.to_try = "fewer threads, or smaller stacks, set before start: pthread_attr_setstacksize, ulimit -s, java -Xss";
+      "{}: a stack keeps what its deepest call once used, as long as its thread lives. Not malloc's: no allocator setting and "
+      "no "
+      "trim changes it.",
+      one ? fmt::format("The stack of the only thread holds {}", bytes_text(stacks->bytes))
+          : fmt::format("{} thread stacks hold {}, {} each on average", count_text(stacks->mappings), bytes_text(stacks->bytes),
+                        bytes_text(stacks->bytes / stacks->mappings)));
+  finding.to_try = one ? "a smaller depth of recursion, or a smaller buffer on the stack"
+                       : "fewer threads, or smaller stacks, set before start: pthread_attr_setstacksize, ulimit -s, java -Xss";
   if (static_cast<double>(stacks->huge_bytes) >= kHuge * static_cast<double>(stacks->bytes)) {
     finding.text += fmt::format(" Of it, {} are huge pages: a stack of which little was ever used takes 2 MiB at a time.",
                                 bytes_text(stacks->huge_bytes));

@@ -14,6 +14,8 @@
 namespace heapspy::ledger {
 namespace {
 
+std::string mib_text(std::uint64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); }
+
 using process::MappingKind;
 
 constexpr std::uint64_t kLargestBss = 16ull << 20;
@@ -259,13 +261,13 @@ class Builder {
     if (rest) {
       ledger.parts.back().bytes += rest;
       if (!ledger.parts.back().details.empty()) ledger.parts.back().details.push_back({"in no mapping", rest});
-      ledger.notes.push_back(fmt::format("{} bytes of RSS are in no mapping of the snapshot: they are in other", rest));
+      ledger.notes.push_back(fmt::format("{} of RSS are in no mapping of the snapshot: they are in other", mib_text(rest)));
     }
     if (const std::uint64_t undivided = sums_[PartKind::malloc_undivided])
       ledger.notes.push_back(
-          fmt::format("{} bytes of malloc's heaps are not told apart: blocks that the parent allocated before fork are not "
+          fmt::format("{} of malloc's heaps are not told apart: blocks that the parent allocated before fork are not "
                       "known, so free memory cannot be told from theirs",
-                      undivided));
+                      mib_text(undivided)));
     if (moment_.heap.process.in_use_bytes && !moment_.heap.process.resident_bytes)
       ledger.notes.emplace_back("of some of malloc's pages it is not known whether they are resident: they are in other");
     if (moment_.heap.unrecorded)

@@ -12,12 +12,33 @@
 namespace heapspy::model {
 namespace {
 
-std::optional<std::size_t> peak_snapshot(const trace::Reader& reader) {
-  std::optional<std::size_t> peak;
+// The recorder takes a snapshot of a peak when RSS has grown by this since the last.
+constexpr double kPeakStep = 0.05;
+
+// Snapshots of which one shows the peak: that of highest RSS, and the first that comes as near to it as the recorder looks.
+std::vector<std::size_t> peak_snapshots(const trace::Reader& reader) {
+  std::size_t peak = 0, first = 0;
   for (std::size_t i = 0; i < reader.snapshots(); i++)
-    if (!peak || reader.snapshot_rss(i) > reader.snapshot_rss(*peak)) peak = i;
-  return peak;
+    if (reader.snapshot_rss(i) > reader.snapshot_rss(peak)) peak = i;
+  const auto near = static_cast<double>(reader.snapshots() ? reader.snapshot_rss(peak) : 0) / (1 + kPeakStep);
+  while (first < peak && static_cast<double>(reader.snapshot_rss(first)) < near) first++;
+  if (!reader.snapshots()) return {};
+  return first == peak ? std::vector{peak} : std::vector{first, peak};
 }
+
+// RSS may stand as high when everything has been freed as when it was in use, and a little higher: the peak is where the
+// program needed it.
+void choose_peak(std::vector<Moment>& moments) {
+  const auto is_peak = [](const Moment& moment) { return moment.why == Why::peak; };
+  const auto first = std::find_if(moments.begin(), moments.end(), is_peak);
+  if (first == moments.end()) return;
+  const auto highest = std::find_if(first + 1, moments.end(), is_peak);
+  if (highest == moments.end()) return;
+  const bool needed = first->live_bytes > highest->live_bytes;
+  moments.erase(needed ? highest : first);
+}
+
+trace::Tick tick_of(const trace::Reader& reader, double seconds) { return seconds > 0 ? reader.clock().ticks(seconds) : 0; }
 
 std::optional<std::size_t> snapshot_at(const trace::Reader& reader, double seconds) {
   std::optional<std::size_t> last;
@@ -99,10 +120,8 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
   if (reader.header().stacks != format::Stacks::none) sites_seen.emplace(scope, reader.clock());
 
   std::vector<WantedMoment> wanted;
-  if (const auto peak = peak_snapshot(reader)) {
-    wanted.push_back({Why::peak, *peak});
-    wanted.push_back({Why::end, reader.snapshots() - 1});
-  }
+  for (const std::size_t snapshot : peak_snapshots(reader)) wanted.push_back({Why::peak, snapshot});
+  if (reader.snapshots()) wanted.push_back({Why::end, reader.snapshots() - 1});
   std::optional<std::size_t> requested;
   if (options.at_seconds) requested = snapshot_at(reader, *options.at_seconds);
   if (requested) wanted.push_back({Why::requested, *requested});
@@ -127,14 +146,19 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
       options.at_fork(i, heap);
       ended.passed_fork();
     }
+    if (options.at_seconds && options.forks.empty()) {
+      run.timeline.run(tick_of(reader, *options.at_seconds), options.progress);
+      figures.live_at_asked = totals.totals().live_bytes;
+    }
     figures.events = run.timeline.run(std::nullopt, options.progress);
     figures.moments = std::move(run.state.moments());
+    choose_peak(figures.moments);
     figures.concurrency = run.state.concurrency();
     // Also where the timeline never came to the last snapshot, as in a damaged trace.
     if (!figures.at(Why::end)) figures.moments.push_back(run.state.moment(Why::end, figures.events.last_tick));
   }
   if (options.at_seconds && !requested) {
-    const trace::Tick tick = *options.at_seconds > 0 ? reader.clock().ticks(*options.at_seconds) : 0;
+    const trace::Tick tick = tick_of(reader, *options.at_seconds);
     Run run(reader, figures.facts, {}, nullptr, options.top_blocks, {}, options.parent);
     if (sites_seen) run.state.look_at_sites(&scope);
     run.timeline.choose_snapshots([](std::size_t) { return false; });

@@ -37,9 +37,10 @@ struct Figures {
   std::vector<StandardErrors> thread_errors;  // as threads
   // Mode count: no block is known, and live bytes, lives and peaks are not; `totals.live_blocks` is where this is false.
   bool counted = false, counted_negative = false;
-  ConcurrencyFigures concurrency;             // glibc only
-  std::optional<InheritedFigures> inherited;  // only with ModelOptions::parent
-  std::vector<Moment> moments;                // peak (if any snapshot was taken), end, requested (if asked for)
+  ConcurrencyFigures concurrency;              // glibc only
+  std::optional<InheritedFigures> inherited;   // only with ModelOptions::parent
+  std::vector<Moment> moments;                 // peak (if any snapshot was taken), end, requested (if asked for)
+  std::optional<std::uint64_t> live_at_asked;  // bytes at ModelOptions::at_seconds itself: `requested` is at a snapshot
 
   const Moment* at(Why) const;  // nullptr: no such moment
 };

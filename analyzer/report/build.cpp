@@ -59,6 +59,7 @@ void leave_out_unknown(Report& report, const Figures& figures, const Reader& rea
 void leave_out_unknown(MomentReport& moment, std::vector<ArenaReport>& arenas, const Figures& figures, trace::Tick tick) {
   if (!figures.errors && !figures.counted) return;
   moment.live_bytes.reset();
+  moment.live_at_asked_bytes.reset();
   for (ArenaReport& arena : arenas) {
     arena.live_bytes.reset();
     arena.live_blocks.reset();
@@ -157,7 +158,12 @@ std::vector<ArenaReport> arenas_report(const Moment& moment, const trace::Clock&
 MomentReport moment_report(const Moment& moment) {
   const char* why = moment.why == model::Why::peak ? "peak" : moment.why == model::Why::end ? "end" : "asked";
   const bool at_exit = !moment.reason || *moment.reason == format::SnapshotReason::exit;
-  return {moment.time_s, why, moment.live_bytes, moment.why == model::Why::end && !at_exit};
+  MomentReport report;
+  report.time_s = moment.time_s;
+  report.why = why;
+  report.live_bytes = moment.live_bytes;
+  report.last_snapshot = moment.why == model::Why::end && !at_exit;
+  return report;
 }
 
 void add_marks(Report& report, const Figures& figures, const Reader& reader) {
@@ -204,6 +210,8 @@ Report build_report(const Reader& reader, const Figures& figures, const BuildOpt
                                                                     : end;
   if (at) {
     report.at = moment_report(*at);
+    report.at.asked_s = options.at_seconds;
+    report.at.live_at_asked_bytes = figures.live_at_asked;
     report.arenas = arenas_report(*at, reader.clock());
     report.rss = rss_report(*at, reader.path());
     leave_out_unknown(report.at, report.arenas, figures, at->tick);

@@ -103,10 +103,18 @@ void add_rss(std::vector<Compared>& to, const Path& base, const RssReport& befor
   };
   to.push_back({path({"total_bytes"}), Unit::bytes, value(before.total_bytes), value(after.total_bytes)});
   const auto part = [](const RssReport& rss, const std::string& name) -> Value {
-    for (const PartReport& each : rss.parts)
+    // Where not every block is in the trace, malloc's memory is one part.
+    const std::string of_malloc = "malloc: ";
+    bool malloc_is_one = false;
+    Value sum = 0.0;
+    for (const PartReport& each : rss.parts) {
       if (each.name == name) return value(each.bytes);
+      malloc_is_one |= each.name == "malloc";
+      if (each.name.starts_with(of_malloc)) *sum += static_cast<double>(each.bytes);
+    }
+    if (!rss.total_bytes || (malloc_is_one && name.starts_with(of_malloc))) return {};
     // Every part of a known ledger is listed, so one that is missing holds nothing.
-    return rss.total_bytes ? Value{0} : Value{};
+    return name == "malloc" ? sum : Value{0};
   };
   Path names;
   for (const RssReport* rss : {&before, &after})
@@ -164,8 +172,8 @@ std::vector<ComparedSetting> compare_settings(const Report& before, const Report
   for (const auto& [name, text] : after.process.environment) all[name].after = text;
   std::vector<ComparedSetting> settings;
   for (auto& [name, each] : all) {
-    // Where a trace went changes nothing about memory.
-    if (name == "HEAPSPY_OUT" || each.before == each.after) continue;
+    // Where a trace went, and who collected it, changes nothing about memory.
+    if (name == "HEAPSPY_OUT" || name == "HEAPSPY_COLLECTOR" || each.before == each.after) continue;
     each.name = name;
     settings.push_back(each);
   }

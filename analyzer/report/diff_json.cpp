@@ -33,7 +33,7 @@ Json side_json(const Report& report) {
           {"command", report.process.command},
           {"start_time", report.process.start_time},
           {"duration_s", number(report.process.duration_s, Unit::seconds)},
-          {"end", report.process.end},
+          {"end", report.process.end.empty() ? Json() : Json(report.process.end)},
           {"complete", report.trace.complete},
           {"events", report.trace.events},
           {"lost_events", report.trace.lost_events},

@@ -144,7 +144,13 @@ ProcessReport process_report(const Reader& reader, const Figures& figures) {
   process.host = info.host;
   process.start_time = utc_text(info.start_realtime_ns);
   const bool ran_on = info.running || reader.header().frozen_by != format::Trigger::none;
-  process.end = ran_on ? "running" : info.end == format::End::exit ? "exit" : info.end == format::End::exec ? "exec" : "killed";
+  // In a sandbox the recorder cannot say how the process ended: that is a call that may be forbidden.
+  const bool unseen = reader.header().stop == static_cast<std::uint32_t>(format::Stop::sandbox);
+  process.end = ran_on                          ? "running"
+                : info.end == format::End::exit ? "exit"
+                : info.end == format::End::exec ? "exec"
+                : unseen                        ? ""
+                                                : "killed";
   const Moment* end = figures.at(model::Why::end);
   const trace::Tick last = std::max(figures.events.last_tick, end ? end->tick : 0);
   process.duration_s = reader.clock().seconds(info.end_tick.value_or(last));

@@ -96,6 +96,8 @@ std::string ended_text(const Report& report) {
   const std::string& end = report.process.end;
   if (end == "exit") return "ended normally";
   if (end == "running") return "still running";
+  if (end == "killed") return "killed, or ended past the recorder";
+  if (end.empty()) return "end not known (it was in a sandbox)";
   if (end == "exec") return "replaced itself by another program (exec)";
   return end;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "analyzer/report/java_build.h"
 #include "analyzer/report/rounded.h"
 #include "analyzer/report/site_book.h"
 #include "analyzer/report/site_frames.h"
@@ -33,6 +34,9 @@ Use use_of(const std::vector<std::string_view>& methods) {
   });
   return direct ? Use::direct_buffers : Use::other;
 }
+
+// The JVM itself, not a library of the JDK's classes.
+bool is_of_jvm(std::string_view library) { return library.substr(library.rfind('/') + 1) == "libjvm.so"; }
 
 bool is_of_jdk(std::string_view method) {
   constexpr std::string_view kBegin[] = {"java.", "javax.", "jdk.", "sun.", "com.sun."};
@@ -118,7 +122,10 @@ void add_java_facts(findings::Facts& facts, const Report& report, const Figures&
       java.compiler_live_bytes += rounded(hold->live_bytes);
     const trace::Stack stack = reader.stacks().stack(site.site);
     const auto methods = methods_of(stack, reader);
-    const Use use = use_of(methods);
+    Use use = use_of(methods);
+    // Beneath a method of theirs the JVM allocates for itself, too, as when it loads a class.
+    if (const std::string library = use == Use::zip_streams ? calling_library(stack, reader) : ""; is_of_jvm(library))
+      use = Use::other;
     if (use != Use::other) (use == Use::zip_streams ? zip : direct).add(site, hold, place_of(methods));
   }
   java.zip_streams = zip.facts(report);

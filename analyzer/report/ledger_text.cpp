@@ -51,6 +51,17 @@ std::optional<std::string> not_resident_text(const Report& report) {
       findings::bytes_text(*gone), findings::bytes_text(*trimmable));
 }
 
+// Residency is known at snapshots only, live memory always.
+std::optional<std::string> asked_text(const MomentReport& at) {
+  if (!at.asked_s || !at.time_s || findings::seconds_text(*at.asked_s) == findings::seconds_text(*at.time_s))
+    return std::nullopt;
+  return fmt::format("(no snapshot at {}: this is the last one before it{})", findings::seconds_text(*at.asked_s),
+                     at.live_at_asked_bytes && at.live_bytes
+                         ? fmt::format("; live memory went from {} to {} until then", findings::bytes_text(*at.live_bytes),
+                                       findings::bytes_text(*at.live_at_asked_bytes))
+                         : "");
+}
+
 }  // namespace
 
 bool end_is_unseen(const Report& report) {
@@ -61,7 +72,13 @@ bool end_is_unseen(const Report& report) {
 Lines ledger_notes(const Report& report) {
   const RssReport& rss = report.rss;
   Lines notes;
-  if (!rss.total_bytes) notes.emplace_back(kNoRss);
+  if (!rss.total_bytes && report.at.asked_s && report.rss_at_end.total_bytes)
+    notes.push_back(
+        fmt::format("RSS is not known at {}: the first snapshot came later.", findings::seconds_text(*report.at.asked_s)));
+  else if (!rss.total_bytes)
+    notes.emplace_back(kNoRss);
+  else if (auto earlier = asked_text(report.at))
+    notes.push_back(std::move(*earlier));
   if (rss.total_bytes && report.at.why == "peak" && report.process.peak_rss_bytes &&
       static_cast<double>(*report.process.peak_rss_bytes) > kNear * static_cast<double>(*rss.total_bytes))
     notes.push_back(fmt::format("(between snapshots RSS was {} once: the kernel's high-water mark)",
@@ -89,7 +106,8 @@ Lines ledger_lines(const Report& report, const Screen& screen) {
   if (!rss.total_bytes) {
     Lines lines;
     for (const std::string& note : ledger_notes(report))
-      for (const std::string& line : wrap(note, kWidth - 2)) lines.push_back((note == kNoRss ? "" : "  ") + line);
+      for (const std::string& line : wrap(note, kWidth - 2))
+        lines.push_back((note.starts_with("RSS is not known") ? "" : "  ") + line);
     return lines;
   }
   const bool both = shows_both_moments(report);

@@ -306,6 +306,9 @@ struct MomentReport {
   Seconds time_s;
   std::string why;  // "peak", "end", "asked"; kEachPeak, kEachEnd
   Bytes live_bytes;
+  // Where a moment in seconds was asked for: the moment itself is the last snapshot before it.
+  Seconds asked_s;
+  Bytes live_at_asked_bytes;
   // "end", but of a process that runs on or was killed: what is known about residency is as old as its last snapshot.
   bool last_snapshot = false;
 };

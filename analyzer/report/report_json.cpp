@@ -23,6 +23,8 @@ Json moment_json(const MomentReport& moment) {
   return {{"time_s", maybe(moment.time_s)},
           {"why", moment.why},
           {"live_bytes", maybe(moment.live_bytes)},
+          {"asked_s", maybe(moment.asked_s)},
+          {"live_at_asked_bytes", maybe(moment.live_at_asked_bytes)},
           {"last_snapshot", moment.last_snapshot}};
 }
 
@@ -171,7 +173,7 @@ Json process_json(const ProcessReport& process) {
           {"host", process.host},
           {"start_time", process.start_time},
           {"duration_s", maybe(process.duration_s)},
-          {"end", process.end},
+          {"end", process.end.empty() ? Json() : Json(process.end)},
           {"allocator", {{"name", process.allocator_name}, {"version", maybe(process.allocator_version)}}},
           {"environment", std::move(environment)},
           {"forked", process.forked},

@@ -106,7 +106,7 @@ void no_java_lines() {
 
 void cannot_create_trace(const char* path, long error) {
   const char* what_to_do =
-      error == -17 /* EEXIST */ ? "put %p into HEAPSPY_OUT, or let it be a folder, and each process has its own."
+      error == -17 /* EEXIST */ ? "put %p and %t into HEAPSPY_OUT, or let it be a folder, and each program has its own."
                                 : "set HEAPSPY_OUT to a writable folder.";
   if (errors()) (Line() << "cannot create " << path << ": ").error(error) << ". Not recording; " << what_to_do;
 }

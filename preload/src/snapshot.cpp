@@ -206,8 +206,9 @@ bool write_picture(SnapshotReason reason, TaggedPayload& payload) {
   payload.begin(static_cast<uint32_t>(SnapshotTag::threads));
   add_thread_names(payload);
   payload.end();
-  // A small process's page tables and cgroup say nothing about it, and these files cost as much as all the rest.
-  if (stored_info()->rss_bytes < kLeastPeak) return true;
+  // The page tables, high-water mark and cgroup of a process that has always been small say nothing about it, and these files
+  // cost as much as all the rest.
+  if (stored_info()->rss_bytes < kLeastPeak && r.highest_rss_bytes.load(std::memory_order_relaxed) < kLeastPeak) return true;
   payload.begin(static_cast<uint32_t>(SnapshotTag::status_text));
   payload.append_file("/proc/self/status", 4096, 8192);
   payload.end();

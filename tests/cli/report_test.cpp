@@ -84,6 +84,15 @@ TEST_F(ReportOfSeveral, SaysInOneLineThatTheOutputCouldNotBeWritten) {
   }
 }
 
+TEST_F(ReportOfSeveral, NeverWritesOverATrace) {
+  const std::string trace = folder_ + "/1.hspy", other = folder_ + "/2.hspy";
+  const auto size = std::filesystem::file_size(trace);
+  const Ran ran = heapspy({"report", other, "--html", trace});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.err, "heapspy: " + trace + " is a trace, which would be overwritten: give another name\n");
+  EXPECT_EQ(std::filesystem::file_size(trace), size);
+}
+
 TEST_F(ReportOfSeveral, IsUnreadableWhereNoneIs) {
   test::TemporaryFile one("one"), two("two");
   const Ran ran = heapspy({"report", one.path(), two.path()});

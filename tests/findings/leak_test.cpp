@@ -77,6 +77,17 @@ TEST(Verdicts, AProgramThatLoadsForLongAndFreesAllAsItEndsIsNotLeaking) {
   EXPECT_THAT(judge(facts), IsEmpty());
 }
 
+TEST(Verdicts, OneBufferThatGrowsIsNoLeak) {
+  Facts facts = curve([](int i) { return static_cast<std::uint64_t>(i) * kMiB; });
+  facts.sizes_at_end = {{256, 512, 100'000, 20, 8000}, {64 * kMiB, 128 * kMiB, 100, 1, 99 * kMiB}};
+  EXPECT_THAT(judge(facts), IsEmpty());
+  facts.sizes_at_end[1] = {200 * kMiB, 400 * kMiB, 1, 1, 300 * kMiB};  // beside a large one other blocks grow
+  facts.sizes_at_end[0].live_blocks = 200'000, facts.sizes_at_end[0].live_bytes = 90 * kMiB;
+  EXPECT_THAT(kinds(judge(facts)), ElementsAre("leak"));
+  facts.sizes_at_end.resize(1);
+  EXPECT_THAT(kinds(judge(facts)), ElementsAre("leak"));
+}
+
 TEST(Verdicts, FewLargeBlocksThatStayAmongManyThatGoAreALeak) {
   Facts facts = curve([](int i) { return static_cast<std::uint64_t>(i) * kMiB; });
   facts.bytes_allocated = 130 * kMiB;

@@ -43,7 +43,18 @@ TEST(Verdicts, ManyLiveBlocksMakeItRetainedAndNotAPlug) {
   EXPECT_THAT(found[0].text, HasSubstr("in the main heap."));
   EXPECT_THAT(found[0].text, HasSubstr("twice the largest mapped block ever freed, unless it is set before start."));
   EXPECT_THAT(found[0].text, HasSubstr("this is not a leak"));
-  EXPECT_THAT(*found[0].to_try, HasSubstr("MALLOC_TRIM_THRESHOLD_=131072, set before start"));
+  EXPECT_THAT(found[0].text, HasSubstr("no threshold returns that"));
+  EXPECT_THAT(*found[0].to_try, HasSubstr("heapspy replay TRACE --with default,trim=5"));
+}
+
+TEST(Verdicts, AThresholdIsOfferedWhereItReturnsSomething) {
+  Facts facts = fragmentation();
+  facts.arenas[0].live_blocks = 41;
+  facts.arenas[0].trimmable_large_bytes = 400 * kMiB;  // of blocks that would have been mappings of their own
+  EXPECT_THAT(*judge(facts)[0].to_try, HasSubstr("MALLOC_TRIM_THRESHOLD_=131072, set before start"));
+  facts.arenas[0].trimmable_large_bytes = 0;
+  facts.arenas[0].plug->free_below_bytes = 10 * kMiB;  // the rest is the free end of the heap
+  EXPECT_THAT(*judge(facts)[0].to_try, HasSubstr("MALLOC_TRIM_THRESHOLD_=131072, set before start"));
 }
 
 // A snapshot that comes when a program has just begun to free what it filled: its RSS could not have been lower.
@@ -81,7 +92,9 @@ TEST(Verdicts, ATrimThresholdThatIsSetIsNotOfferedAgain) {
   facts.trim_threshold_setting = "MALLOC_TRIM_THRESHOLD_=131072";
   const auto found = judge(facts);
   EXPECT_THAT(found[0].text, HasSubstr("(here MALLOC_TRIM_THRESHOLD_=131072)"));
-  EXPECT_EQ(found[0].to_try, std::nullopt);
+  EXPECT_THAT(*found[0].to_try, testing::Not(HasSubstr("THRESHOLD")));
+  facts.arenas[0].plug.reset();
+  EXPECT_EQ(judge(facts)[0].to_try, std::nullopt);
 }
 
 TEST(Verdicts, PlugAndRetainedShareTheTrimmableBytesWithoutOverlap) {
@@ -230,6 +243,10 @@ TEST(Verdicts, StacksOfThreadsArePartOfWhatIsNotMallocs) {
   ASSERT_THAT(kinds(found), ElementsAre("not_malloc", "thread_stacks"));
   EXPECT_THAT(found[1].part_of, ElementsAre("not_malloc"));
   EXPECT_THAT(found[1].text, HasSubstr("640 thread stacks hold 160.0 MiB, 256.0 KiB each on average"));
+  Facts deep = facts;
+  deep.groups[1].mappings = 1;
+  EXPECT_THAT(thread_stacks(deep)->text, HasSubstr("The stack of the only thread holds 160.0 MiB: a stack keeps"));
+  EXPECT_THAT(*thread_stacks(deep)->to_try, HasSubstr("recursion"));
   facts.groups[1].huge_bytes = 120 * kMiB;
   EXPECT_THAT(thread_stacks(facts)->text, HasSubstr("Of it, 120.0 MiB are huge pages"));
   facts.groups[1].bytes = 30 * kMiB;  // what threads cost anywhere

@@ -92,6 +92,16 @@ TEST_F(HeapModel, ARequestedTimeMeansTheLastSnapshotBeforeIt) {
   EXPECT_EQ(f.at(Why::requested)->rss_bytes, 20 * kPage);
 }
 
+TEST_F(HeapModel, OfARequestedTimeLiveMemoryIsKnownExactly) {
+  record(true);
+  model::ModelOptions options;
+  options.at_seconds = 30.5;  // the snapshot before is of 10.5 s
+  const Figures f = figures(options);
+  EXPECT_DOUBLE_EQ(f.at(Why::requested)->time_s, 10.5);
+  EXPECT_EQ(f.at(Why::requested)->live_bytes, 10'000u);
+  EXPECT_EQ(f.live_at_asked, 30'000u);
+}
+
 TEST_F(HeapModel, BeforeTheFirstSnapshotARequestedTimeHasEventsOnly) {
   record(true);
   model::ModelOptions options;
@@ -115,6 +125,29 @@ TEST_F(HeapModel, WithoutSnapshotsTheEndIsTheLastEvent) {
   EXPECT_EQ(f.moments[0].live_blocks, 2u);
   EXPECT_FALSE(f.moments[0].rss_bytes);
   EXPECT_EQ(f.moments[0].heap.process.in_use_bytes, 2 * 1008u);
+}
+
+// RSS stands as high when all has been freed as when it was in use, and a little higher.
+TEST_F(HeapModel, ThePeakIsWhereTheProgramNeededIt) {
+  ThreadBuilder& thread = trace.thread("main", 100);
+  thread.stamp(1'000'000'000).malloc(kHeap + 16, 200'000).stamp(50'000'000'000).free(kHeap + 16);
+  trace.snapshot(snapshot_at(2'000'000'000, 30));
+  trace.snapshot(snapshot_at(10'000'000'000, 58));
+  trace.snapshot(snapshot_at(60'000'000'000, 60));
+  const Figures f = figures();
+  ASSERT_EQ(f.moments.size(), 2u);
+  EXPECT_DOUBLE_EQ(f.at(Why::peak)->time_s, 10);
+  EXPECT_EQ(f.at(Why::peak)->live_bytes, 200'000u);
+  EXPECT_DOUBLE_EQ(f.at(Why::end)->time_s, 60);
+}
+
+TEST_F(HeapModel, ThePeakOfWhatGrowsToTheEndIsTheEnd) {
+  ThreadBuilder& thread = trace.thread("main", 100);
+  thread.stamp(1'000'000'000).malloc(kHeap + 16, 200'000).stamp(50'000'000'000).malloc(kHeap + 200'016, 5'000);
+  trace.snapshot(snapshot_at(10'000'000'000, 58));
+  trace.snapshot(snapshot_at(60'000'000'000, 60));
+  const Figures f = figures();
+  EXPECT_DOUBLE_EQ(f.at(Why::peak)->time_s, 60);
 }
 
 TEST_F(HeapModel, OneSnapshotIsPeakAndEnd) {

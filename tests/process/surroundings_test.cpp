@@ -351,7 +351,7 @@ TEST(Surroundings, AFileThatIsThereIsNotTouched) {
   EXPECT_EQ(run.finish().out, "hello\n");
   EXPECT_EQ(run.finish().err,
             "heapspy: cannot create " + run.file("mine.hspy") +
-                ": exists already. Not recording; put %p into HEAPSPY_OUT, or let it be a folder, and each process "
+                ": exists already. Not recording; put %p and %t into HEAPSPY_OUT, or let it be a folder, and each program "
                 "has its own.\n");
   EXPECT_EQ(content_of(run.file("mine.hspy")), "mine");
 }

@@ -66,6 +66,25 @@ TEST(Diff, APartThatALedgerDoesNotListHoldsNothing) {
   EXPECT_EQ(diff.figure("rss.parts.thread stacks")->before, 0);
 }
 
+// Where a trace does not hold every block, malloc's memory is one part.
+TEST(Diff, PartsOfMallocThatOneLedgerDoesNotTellApartAreUnknown) {
+  Report after = sample_report();
+  after.rss.parts = {{"malloc", 500 * kMiB}, {"Java heap", 148 * kMiB}};
+  const Diff diff = make_diff(sample_report(), after);
+  EXPECT_EQ(diff.figure("rss.parts.malloc: live")->before, 31.0 * kMiB);
+  EXPECT_EQ(diff.figure("rss.parts.malloc: live")->after, std::nullopt);
+  EXPECT_EQ(diff.figure("rss.parts.malloc")->before, (31.0 + 2 + 88 + 375 + 11) * kMiB);
+  EXPECT_EQ(diff.figure("rss.parts.malloc")->after, 500.0 * kMiB);
+  EXPECT_EQ(diff.figure("rss.parts.other")->after, 0);
+}
+
+TEST(Diff, WhoCollectedATraceIsNoSetting) {
+  Report before = sample_report(), after = sample_report();
+  before.process.environment.emplace_back("HEAPSPY_COLLECTOR", "28778");
+  after.process.environment.emplace_back("HEAPSPY_COLLECTOR", "28784");
+  EXPECT_TRUE(make_diff(before, after).settings.empty());
+}
+
 TEST(Diff, ThreadsThatDifferInDigitsOnlyAreCompared) {
   const Diff diff = make_diff(sample_report(), with_one_arena());
   ASSERT_EQ(diff.threads.size(), 2u);

@@ -33,7 +33,8 @@ class JavaTrace : public testing::Test {
     trace.method(8, "java/lang/Thread.run()V");
     const std::uint32_t run = trace.cell(8, trace.frame(0, 0x7f0000000100, 1), format::CellKind::java);
     const std::uint32_t cart = trace.cell(7, run, format::CellKind::java);
-    zip = trace.frame(trace.frame(trace.cell(6, cart, format::CellKind::java), 0x7f1000000200, 2), 0x7f2000000300, 3);
+    of_zip = trace.cell(6, cart, format::CellKind::java);
+    zip = trace.frame(trace.frame(of_zip, 0x7f1000000200, 2), 0x7f2000000300, 3);
     shop = trace.frame(trace.frame(cart, 0x7f3000000400, 4), 0x7f4000000500, 5);  // strdup
     jvm = trace.frame(trace.frame(0, 0x7f0000000600, 1), 0x7f4000000700, 5);
   }
@@ -57,7 +58,7 @@ class JavaTrace : public testing::Test {
     cleaner.stamp(2 * kSecond).free(kHeap + 0x10);
   }
   TraceBuilder trace;
-  std::uint32_t zip = 0, shop = 0, jvm = 0;
+  std::uint32_t of_zip = 0, zip = 0, shop = 0, jvm = 0;
 };
 
 TEST_F(JavaTrace, BlocksAreTheLibrarysThatAskedForThem) {
@@ -100,7 +101,8 @@ TEST_F(JavaTrace, ThreadsHaveTheirRoles) {
 
 TEST_F(JavaTrace, StreamsAreToldByTheirMethodsAndSoIsWhoEndsThem) {
   auto& main = trace.thread("main", 101);
-  main.stamp(kSecond).stack(zip);
+  main.stamp(kSecond).stack(trace.frame(of_zip, 0x7f0000000800, 1)).malloc(kHeap + 0xa00010, 9000);  // the JVM's own
+  main.stack(zip);
   for (std::uint64_t i = 0; i < 200; i++) main.malloc(kHeap + 0x10 + i * 0xa000, 40000);
   main.stamp(kSecond + 1000);
   auto& cleaner = trace.thread("Common-Cleaner", 103);

@@ -231,7 +231,7 @@ TEST(ReportText, WhatRecordingTookStandsUnderTheLedger) {
 TEST(ReportText, ALastSnapshotIsNotCalledTheEnd) {
   Report report = sample_report();
   report.process.end = "running";
-  report.end_at = {10.2, "end", 40 * (1 << 20), true};
+  report.end_at = {10.2, "end", 40 * (1 << 20), {}, {}, true};
   report.totals.live_bytes = 1;
   const std::string text = joined(ledger_lines(report, {}));
   EXPECT_THAT(text, HasSubstr("at the last snapshot (10.2 s)"));
@@ -240,9 +240,22 @@ TEST(ReportText, ALastSnapshotIsNotCalledTheEnd) {
   EXPECT_THAT(joined(ledger_lines(report, {})), ::testing::Not(HasSubstr("live memory went")));
 }
 
+TEST(ReportText, SaysSoWhereTheMomentIsNotTheOneThatWasAskedFor) {
+  Report report = sample_report();
+  report.at = {9.8, "asked", 60 * (1 << 20), 11.5, 20 * (1 << 20), false};
+  EXPECT_THAT(joined(ledger_lines(report, {})),
+              HasSubstr("(no snapshot at 11.5 s: this is the last one before it; live memory went from 60.0 MiB to "
+                        "20.0 MiB\n  until then)"));
+  report.at.asked_s = 9.8;
+  EXPECT_THAT(joined(ledger_lines(report, {})), ::testing::Not(HasSubstr("no snapshot at")));
+  report.at.asked_s = 0.001;
+  report.rss.total_bytes.reset();
+  EXPECT_EQ(ledger_lines(report, {})[0], "RSS is not known at 1.0 ms: the first snapshot came later.");
+}
+
 TEST(ReportText, OneSnapshotThatIsPeakAndEndIsShownOnce) {
   Report report = sample_report();
-  report.end_at = {9.8, "end", 60 * (1 << 20), false};
+  report.end_at = {9.8, "end", 60 * (1 << 20), {}, {}, false};
   EXPECT_THAT(ledger_lines(report, {})[0], ::testing::EndsWith("at its peak and the end (9.8 s)"));
   EXPECT_EQ(five_lines(report)[1], "RSS 752.0 MiB at its peak and the end (9.8 s); live at most 62.0 MiB at once");
 }

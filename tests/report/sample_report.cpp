@@ -80,7 +80,7 @@ Report sample_report() {
                    0,
                    0,
                    {{"malloc", 1'000'000}, {"calloc", 215'561}, {"realloc", 57}, {"free", 1'215'000}}};
-  report.at = {9.8, "peak", 60 * kMiB, false};
+  report.at = {9.8, "peak", 60 * kMiB, {}, {}, false};
   report.threads = {thread(1, "main", 1000, 40 * kMiB), thread(2, "zip-storm-worker-with-a-long-name-13", 14'204, 212 * kMiB)};
   report.sizes = {{16, 32, 7602, 182'448, 10, 240}, {32768, 65536, 7602, 252 * kMiB, 3, 150'000}};
   report.lifetimes = {{0, 1e-5, 9000, 90'000}, {1e-5, 1e-4, 0, 0}, {1e-4, 1e-3, 3000, 4 * kMiB}, {1e5, std::nullopt, 10, 480}};
@@ -94,7 +94,7 @@ Report sample_report() {
                       {"Java heap", 148 * kMiB},
                       {"shared memory", 0},
                       {"other", 97 * kMiB}};
-  report.end_at = {14.2, "end", 31 * kMiB, false};
+  report.end_at = {14.2, "end", 31 * kMiB, {}, {}, false};
   report.arenas_at_end = {arena(1, "main", 9 * kMiB, 4 * kMiB)};
   report.rss_at_end.total_bytes = 517 * kMiB;
   report.rss_at_end.parts = {{"malloc: live", 1 * kMiB}, {"malloc: free, trimmable", 400 * kMiB}, {"other", 116 * kMiB}};

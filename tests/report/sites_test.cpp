@@ -214,6 +214,16 @@ TEST_F(SitesReport, NamesTheSiteThatGrowsABufferByStepsButNotOneThatDoublesIt) {
   EXPECT_EQ(report.findings[0].kind, "realloc_growth");
   EXPECT_THAT(report.findings[0].text,
               HasSubstr("1 000 reallocs at libshop.so+0x200 had up to 1.9 GiB to carry over for what became 3.9 MiB"));
+  EXPECT_THAT(report.findings[0].text, HasSubstr("The block moved for 1.9 GiB of that. Work grows with the square"));
+}
+
+TEST_F(SitesReport, SaysOfABufferThatGrewWhereItStoodThatNothingWasCarriedOver) {
+  auto& main = trace.thread("main", 100).stamp(kSecond).stack(kept).malloc(kHeap, 16);
+  for (std::uint64_t i = 1; i <= 1000; i++) main.realloc(kHeap, kHeap, i * 4096);
+  const Report report = build();
+  ASSERT_THAT(report.findings, SizeIs(1));
+  EXPECT_EQ(report.findings[0].severity, findings::Severity::low);
+  EXPECT_THAT(report.findings[0].text, HasSubstr("Here the block could grow where it stood and moved for 0 B only."));
 }
 
 }  // namespace
