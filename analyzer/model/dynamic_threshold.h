@@ -1,13 +1,14 @@
 // glibc's dynamic thresholds as the events tell them. A block of M_MMAP_THRESHOLD (128 KiB) and more is a mapping of its own;
 // when such a mapping is freed, the threshold becomes its size and M_TRIM_THRESHOLD twice that (malloc/malloc.c, __libc_free),
 // so that from then on such blocks come from the heaps and stay there. Setting any of the two, or M_TOP_PAD or M_MMAP_MAX,
-// before the start ends this. What a program sets by mallopt is in no trace.
+// ends this, before the start or by mallopt.
 #pragma once
 #include <cstdint>
 #include <optional>
 
 #include "analyzer/model/heap_facts.h"
 #include "analyzer/trace/event.h"
+#include "analyzer/trace/mallopt_call.h"
 
 namespace heapspy::model {
 
@@ -47,6 +48,13 @@ class DynamicThreshold {
     figures_.mmap_threshold_bytes = chunk;
     figures_.trim_threshold_bytes = 2 * chunk;
     figures_.raised = {block.size, tick};
+  }
+  void set(const trace::MalloptCall& call) {
+    if (!call.ends_dynamic_threshold()) return;
+    dynamic_ = false;
+    const auto bytes = static_cast<std::uint64_t>(call.value);
+    if (call.parameter == trace::MalloptCall::kMmapThreshold) figures_.mmap_threshold_bytes = bytes;
+    if (call.parameter == trace::MalloptCall::kTrimThreshold) figures_.trim_threshold_bytes = bytes;
   }
   const ThresholdFigures& figures() const { return figures_; }
 

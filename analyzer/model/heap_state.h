@@ -55,6 +55,9 @@ class HeapState final : public trace::Observer {
   void thread_started(trace::ThreadId, std::uint32_t tid, std::string_view name, std::uint64_t stack_address,
                       trace::Tick) override;
   void thread_ended(trace::ThreadId, trace::Tick) override;
+  void marked(trace::ThreadId, std::string_view text, trace::Tick) override {
+    if (const auto call = trace::mallopt_call(text)) threshold_.set(*call);
+  }
   void recording_switched(trace::ThreadId, bool on, trace::Tick) override;
   void snapshot_taken(const trace::Snapshot&) override;
 

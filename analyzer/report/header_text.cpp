@@ -7,6 +7,7 @@
 #include "analyzer/findings/quantity.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/sections.h"
+#include "analyzer/trace/mallopt_call.h"
 
 namespace heapspy::report {
 namespace {
@@ -177,6 +178,8 @@ std::string allocator_line(const Report& report) {
       text += fmt::format(" (limit {} = 8 × {} {})", 8 * *process.cpus, *process.cpus, *process.cpus == 1 ? "CPU" : "CPUs");
     parts.push_back(text);
     if (!limit) parts.emplace_back("MALLOC_ARENA_MAX not set");
+    for (const MarkReport& mark : report.marks)
+      if (trace::mallopt_call(mark.text)) parts.push_back(mark.text);
   } else {
     parts.emplace_back("not glibc, so arenas, pinned and trimmable bytes are not known");
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "analyzer/trace/mallopt_call.h"
+
 namespace heapspy::report {
 
 const ThreadReport* thread_with_id(const Report& report, std::uint32_t id) {
@@ -32,13 +34,28 @@ std::optional<std::string> tunable(const Report& report, const char* name) {
   return value;
 }
 
+namespace {
+
+// The program's own last call that `decides`: it overrides what was set before start.
+template <class Decides>
+std::optional<std::string> set_by_program(const Report& report, Decides decides) {
+  for (auto mark = report.marks.rbegin(); mark != report.marks.rend(); ++mark)
+    if (const auto call = trace::mallopt_call(mark->text); call && decides(*call)) return mark->text;
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::string> arena_max_setting(const Report& report) {
+  if (auto own = set_by_program(report, [](const auto& call) { return call.parameter == trace::MalloptCall::kArenaMax; }))
+    return own;
   if (const std::string* value = setting(report, "MALLOC_ARENA_MAX")) return "MALLOC_ARENA_MAX=" + *value;
   if (const auto value = tunable(report, "glibc.malloc.arena_max")) return "glibc.malloc.arena_max=" + *value;
   return std::nullopt;
 }
 
 std::optional<std::string> trim_threshold_setting(const Report& report) {
+  if (auto own = set_by_program(report, [](const auto& call) { return call.ends_dynamic_threshold(); })) return own;
   // Setting any of these switches the dynamic threshold off (glibc malloc/malloc.c, do_set_*: mp_.no_dyn_threshold).
   static constexpr const char* kNames[][2] = {{"MALLOC_TRIM_THRESHOLD_", "glibc.malloc.trim_threshold"},
                                               {"MALLOC_MMAP_THRESHOLD_", "glibc.malloc.mmap_threshold"},

@@ -13,6 +13,7 @@ enum class Play : std::uint8_t {
   realloc = 5,
   thread_end = 6,
   measure = 7,  // a moment at which the recording measured, too
+  mallopt = 8,  // slot: the parameter, as it is in an int; size: the value
 };
 
 // Each page, also where another allocator puts the block so that it has one more. Before estimates are made kTouchAll says

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "analyzer/trace/mallopt_call.h"
+
 namespace heapspy::trial {
 
 namespace {
@@ -244,6 +246,16 @@ void OperationsWriter::thread_ended(ThreadId thread, Tick tick) {
   write(operation(Play::thread_end, thread, tick));
   free_players_.push_back(at->second);
   players_.erase(at);
+}
+
+// What the program set by mallopt holds under every setting: it comes after the environment.
+void OperationsWriter::marked(ThreadId thread, std::string_view text, Tick tick) {
+  const auto set = trace::mallopt_call(text);
+  if (!set) return;
+  Operation next = operation(Play::mallopt, thread, tick);
+  next.slot = static_cast<std::uint32_t>(set->parameter);
+  next.size = static_cast<std::uint64_t>(set->value);
+  write(next);
 }
 
 void OperationsWriter::snapshot_taken(const trace::Snapshot& snapshot) {

@@ -17,6 +17,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -62,6 +63,7 @@ class OperationsWriter final : public trace::Observer {
   void unknown_release(trace::ThreadId, std::uint64_t address, trace::Release, bool inherited, trace::Tick) override;
   void thread_ended(trace::ThreadId, trace::Tick) override;
   void snapshot_taken(const trace::Snapshot&) override;
+  void marked(trace::ThreadId, std::string_view text, trace::Tick) override;
   void touched(trace::ThreadId, std::uint64_t address, std::uint64_t pages) override;
 
  private:

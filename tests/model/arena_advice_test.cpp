@@ -35,6 +35,21 @@ TEST(DynamicThreshold, IsRaisedByTheFreeOfALargerMappingUpTo32MiB) {
   EXPECT_EQ(threshold.figures().large_in_heaps, 1u);
 }
 
+TEST(DynamicThreshold, StaysWhereTheProgramSetsIt) {
+  model::DynamicThreshold threshold{model::HeapFacts()};
+  threshold.set({trace::MalloptCall::kArenaMax, 2});  // which has nothing to do with it
+  trace::Block block;
+  block.address = kMapped + 16;
+  block.size = 1 << 20;
+  threshold.released(block, 5);
+  EXPECT_TRUE(threshold.figures().raised);
+  threshold.set({trace::MalloptCall::kTrimThreshold, 512 << 20});
+  block.size = 2 << 20;
+  threshold.released(block, 6);
+  EXPECT_EQ(threshold.figures().raised->tick, 5u);
+  EXPECT_EQ(threshold.figures().trim_threshold_bytes, 512u << 20);
+}
+
 TEST(DynamicThreshold, StaysWhereASettingFixesIt) {
   model::HeapFacts facts;
   facts.dynamic_threshold = false;

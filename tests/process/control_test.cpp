@@ -155,5 +155,17 @@ TEST(ControlFromOutside, AMarkThatIsTooLongIsWrongUsage) {
   EXPECT_THAT(outcome.err, HasSubstr("its 80 bytes are too many; a mark holds at most 79"));
 }
 
+// No environment tells it, and it overrides what one says.
+TEST(Mallopt, OfTheProgramIsSeenAndChangesNothing) {
+  const Compared compared = expect_unchanged({.command = {victim("sets_mallopt")}, .environment = {{"MALLOC_ARENA_MAX", "4"}}});
+  EXPECT_EQ(compared.plain.out, "1 1 0 1 6\n");
+  const report::Report report = compared.recording->report();
+  ASSERT_EQ(report.marks.size(), 2u);
+  EXPECT_EQ(report.marks[0].text, "mallopt(M_ARENA_MAX, 2)");
+  EXPECT_EQ(report.marks[1].text, "mallopt(M_TRIM_THRESHOLD, 536870912)");
+  EXPECT_EQ(report::arena_max_setting(report), "mallopt(M_ARENA_MAX, 2)");
+  EXPECT_EQ(report::trim_threshold_setting(report), "mallopt(M_TRIM_THRESHOLD, 536870912)");
+}
+
 }  // namespace
 }  // namespace heapspy::test

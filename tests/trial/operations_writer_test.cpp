@@ -85,6 +85,19 @@ TEST_F(Operations, OfAThreadThatEndedGiveItsPlaceToTheNext) {
   EXPECT_EQ(all[3].thread, 1u);
 }
 
+TEST_F(Operations, AreWhatTheProgramSetByMalloptToo) {
+  begin();
+  world.allocate(1, 0x1000, 1);
+  writer->marked(ThreadId{1}, "mallopt(M_ARENA_MAX, 2)", world.now);
+  writer->marked(ThreadId{1}, "cache filled", world.now);
+  const std::vector<Operation> all = finish();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[1].play, Play::mallopt);
+  EXPECT_EQ(static_cast<std::int32_t>(all[1].slot), -8);
+  EXPECT_EQ(all[1].size, 2u);
+  EXPECT_EQ(writer->calls(), 1u);
+}
+
 TEST_F(Operations, LeaveOutWhatNobodyKnows) {
   begin();
   world.allocate(1, 0x1000, 1);

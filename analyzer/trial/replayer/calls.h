@@ -65,6 +65,7 @@ inline void Calls::make(const Operation& operation) {
       free(block);
       block = nullptr;
       return;
+    case Play::mallopt: mallopt(static_cast<int>(operation.slot), static_cast<int>(operation.size)); return;
     default: return;
   }
 }

@@ -44,7 +44,7 @@ void Session::pause(const char* where) {
 }
 
 uint64_t Session::growth(const Operation& operation) {
-  if (operation.play == Play::free || operation.size >= kNobodyHas) return 0;
+  if (operation.play == Play::free || operation.play >= Play::thread_end || operation.size >= kNobodyHas) return 0;
   const uint64_t touched = operation.touch_pages >= kTouchEach ? operation.size : operation.touch_pages * 4096ull;
   return operation.size < touched ? operation.size : touched;
 }
