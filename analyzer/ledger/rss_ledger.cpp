@@ -272,7 +272,7 @@ class Builder {
       ledger.notes.emplace_back("of some of malloc's pages it is not known whether they are resident: they are in other");
     if (moment_.heap.unrecorded)
       ledger.notes.emplace_back(
-          "the trace does not hold every block that lives, so malloc's heaps are one part; blocks that malloc mapped on their "
+          "the trace does not tell every block and heap, so malloc's heaps are one part; blocks that malloc mapped on their "
           "own may be in other");
     const bool other_allocator =
         !moment_.heap.unrecorded && !moment_.heap.process.in_use_bytes && moment_.heap.process.live_blocks;

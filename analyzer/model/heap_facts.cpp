@@ -35,6 +35,8 @@ void apply_setting(HeapFacts& facts, std::string_view setting, std::string_view 
   if (setting == "glibc.malloc.tcache_count" && *value <= 65535) facts.cache_depth = static_cast<std::uint32_t>(*value);
   if (setting == "glibc.malloc.tcache_max" && *value < facts.cache_limit) facts.cache_limit = *value;
   if (setting == "glibc.malloc.mmap_threshold") facts.mmap_threshold = *value;
+  // Larger pages make all heaps larger, and the main one a mapping (malloc/arena.c, heap_max_size; malloc/malloc.c, sysmalloc).
+  if (setting == "glibc.malloc.hugetlb" && *value >= 2) facts.unrecorded = true;
   for (const char* ends :
        {"glibc.malloc.mmap_threshold", "glibc.malloc.trim_threshold", "glibc.malloc.top_pad", "glibc.malloc.mmap_max"})
     if (setting == ends) facts.dynamic_threshold = false;

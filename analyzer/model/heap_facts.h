@@ -16,7 +16,8 @@ struct HeapFacts {
   bool glibc = true;               // false: another allocator answers; then nothing is claimed about headers, bins, trim
   std::uint32_t glibc_minor = 36;  // 2.N; 0 unknown
   bool forked = false;             // blocks of the parent live on unseen: free, pinned and trimmable are unknown
-  // Blocks live of which the trace cannot know (modes sample and count, a ring that was overwritten, a pause): what malloc
+  // Blocks live of which the trace cannot know (modes sample and count, a ring that was overwritten, a pause, lost events,
+  // calls that another library answered), or heaps are of a shape that it does not tell (glibc.malloc.hugetlb): what malloc
   // holds is one sum.
   bool unrecorded = false;
   std::uint32_t cache_depth = 7;              // blocks per bin of a thread cache; 0: there is none (before 2.26, or tuned off)

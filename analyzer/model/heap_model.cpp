@@ -47,6 +47,15 @@ std::optional<std::size_t> snapshot_at(const trace::Reader& reader, double secon
   return last;
 }
 
+// A few lost events leave the figures what they are; of more, blocks that live unseen would pass for free memory.
+bool loses_much(const trace::Reader& reader) {
+  constexpr std::uint64_t kOneIn = 1000;
+  std::uint64_t words = 0;
+  for (const trace::ThreadStream& stream : reader.threads())
+    for (const trace::StreamPiece& piece : stream.pieces) words += piece.words;
+  return reader.lost_events() * kOneIn > words;
+}
+
 // Heap state and the timeline whose live blocks it asks for.
 class Run {
  public:
@@ -101,8 +110,9 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
   Figures figures;
   figures.facts = heap_facts(reader.process());
   const format::Mode mode = reader.header().mode;
-  figures.facts.unrecorded =
-      mode == format::Mode::sample || mode == format::Mode::count || (reader.ring() && !reader.ring()->whole);
+  figures.calls_missing = loses_much(reader);
+  figures.facts.unrecorded |= figures.calls_missing || mode == format::Mode::sample || mode == format::Mode::count ||
+                              (reader.ring() && !reader.ring()->whole);
   TotalsCounter totals;
   ThreadStats threads;
   SizeHistogram sizes;
@@ -137,6 +147,9 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
     if (!options.forks.empty()) observers.push_back(&ended);
     Run run(reader, figures.facts, std::move(wanted), &curve, options.top_blocks, std::move(observers), options.parent);
     if (sites_seen) run.state.look_at_sites(&scope);
+    // What stands in front of the recorder may pass each call on, or answer malloc itself.
+    if (!reader.process().front.empty())
+      run.state.doubt([&] { return totals.totals().calls.malloc + totals.totals().calls.calloc == 0; });
     if (options.at_snapshot) run.state.tell_of_snapshots(&options.at_snapshot);
     for (std::size_t i = 0; i < options.forks.size(); i++) {
       run.timeline.run(options.forks[i].at, options.progress);
@@ -154,6 +167,7 @@ Figures build_figures(const trace::Reader& reader, const ModelOptions& options) 
     figures.moments = std::move(run.state.moments());
     choose_peak(figures.moments);
     figures.concurrency = run.state.concurrency();
+    if (run.state.unrecorded() && !reader.process().front.empty()) figures.facts.unrecorded = figures.calls_missing = true;
     // Also where the timeline never came to the last snapshot, as in a damaged trace.
     if (!figures.at(Why::end)) figures.moments.push_back(run.state.moment(Why::end, figures.events.last_tick));
   }

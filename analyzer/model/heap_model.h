@@ -37,6 +37,8 @@ struct Figures {
   std::vector<StandardErrors> thread_errors;  // as threads
   // Mode count: no block is known, and live bytes, lives and peaks are not; `totals.live_blocks` is where this is false.
   bool counted = false, counted_negative = false;
+  bool calls_missing =
+      false;  // so many events are lost, or answered by others, that blocks may only seem to live, or to be gone
   ConcurrencyFigures concurrency;              // glibc only
   std::optional<InheritedFigures> inherited;   // only with ModelOptions::parent
   std::vector<Moment> moments;                 // peak (if any snapshot was taken), end, requested (if asked for)

@@ -80,6 +80,7 @@ void HeapState::thread_ended(ThreadId id, Tick) {
 void HeapState::recording_switched(ThreadId, bool on, Tick) { facts_.unrecorded |= !on; }
 
 void HeapState::snapshot_taken(const trace::Snapshot& snapshot) {
+  if (doubt_) facts_.unrecorded |= doubt_();
   const std::size_t number = snapshots_++;
   bool computed = false;
   for (const WantedMoment& wanted : wanted_) {

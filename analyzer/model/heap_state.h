@@ -38,6 +38,9 @@ class HeapState final : public trace::Observer {
 
   const std::vector<Moment>& moments() const { return moments_; }
   std::vector<Moment>& moments() { return moments_; }
+  // From when on the trace is known not to hold every block that lives, by what was counted until then.
+  void doubt(std::function<bool()> unrecorded) { doubt_ = std::move(unrecorded); }
+  bool unrecorded() const { return facts_.unrecorded; }
   // Told of each snapshot (see ModelOptions::at_snapshot); must outlive this.
   void tell_of_snapshots(const std::function<void(const Moment&)>* told) { told_ = told; }
   // From the events alone, as of now.
@@ -75,6 +78,7 @@ class HeapState final : public trace::Observer {
   Concurrency concurrency_;
   ArenaFolds folds_;
   const std::function<void(const Moment&)>* told_ = nullptr;
+  std::function<bool()> doubt_;
   std::vector<WantedMoment> wanted_;
   ForEachLive for_each_live_;
   TimelineCurve* curve_;

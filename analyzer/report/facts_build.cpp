@@ -116,7 +116,8 @@ findings::Facts facts_of(const Report& report, const MomentReport& shown, const 
   facts.estimated = figures.errors.has_value();
   // Where not every block is known, neither pages nor parts can be told apart; and where calls are missing, blocks that seem
   // to pile up may have been given back.
-  const bool calls_missing = (reader.ring() && !reader.ring()->whole) || was_paused(figures) || figures.counted;
+  const bool calls_missing =
+      (reader.ring() && !reader.ring()->whole) || was_paused(figures) || figures.counted || figures.calls_missing;
   if (figures.facts.unrecorded || was_paused(figures)) {
     facts.arenas.clear();
     facts.parts.clear();

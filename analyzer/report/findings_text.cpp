@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "analyzer/findings/quantity.h"
 #include "analyzer/report/printable.h"
 #include "analyzer/report/sections.h"
@@ -35,6 +37,9 @@ std::string finding_headline(const findings::Finding& finding) {
 Lines no_finding_lines(const Report& report) {
   if (end_is_unseen(report))
     return {"Nothing stands out at the snapshots; what the process kept after the last one nobody has seen."};
+  const auto undivided = [](const PartReport& part) { return part.name == "malloc" && part.bytes > 0; };
+  if (std::any_of(report.rss.parts.begin(), report.rss.parts.end(), undivided))
+    return {"Nothing stands out; what malloc's memory is made of this trace does not tell (heapspy inspect PID does)."};
   if (report.rss.total_bytes || report.rss_at_end.total_bytes)
     return {"Nothing stands out: no part that some setting, trim or fix could return is worth a change."};
   return {"Nothing stands out in the calls; without a snapshot nothing is known about RSS."};

@@ -157,6 +157,7 @@ ProcessReport process_report(const Reader& reader, const Figures& figures) {
   process.allocator_name = info.allocator;
   if (!info.allocator_version.empty()) process.allocator_version = info.allocator_version;
   process.environment = info.environment;
+  process.front = info.front;
   process.forked = info.forked;
   if (info.cpus && *info.cpus > 0) process.cpus = static_cast<std::uint64_t>(*info.cpus);
   if (!info.glibc_version.empty()) process.glibc_version = info.glibc_version;

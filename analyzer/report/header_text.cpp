@@ -136,6 +136,16 @@ Lines loss_lines(const Report& report) {
   if (trace.lost_events > 0)
     add(fmt::format("Incomplete: {} lost, so counts are too low by as many and blocks may seem alive that were freed.",
                     findings::plural_text(trace.lost_events, "event is", "events are")));
+  if (!report.process.front.empty())
+    add(fmt::format(
+        "{} answers malloc before the recorder: what it does not pass on is not in the trace. Name libheapspy.so first "
+        "in LD_PRELOAD.",
+        fit(printable(report.process.front), 60)));
+  for (const auto& [name, value] : report.process.environment)
+    if (name == "GLIBC_TUNABLES" && value.find("glibc.malloc.hugetlb=") != std::string::npos &&
+        value.find("glibc.malloc.hugetlb=0") == std::string::npos && value.find("glibc.malloc.hugetlb=1") == std::string::npos)
+      add("glibc.malloc.hugetlb gives malloc's heaps another size than a trace tells apart; heapspy inspect PID looks into "
+          "them.");
   if (trace.stop) add(fmt::format("Recording stopped early: {}.", fit(printable(*trace.stop), 200)));
   if (!trace.damage.empty())
     add(fmt::format("Damaged: {} in the trace; the first at byte {}: {}.",

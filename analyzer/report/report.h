@@ -77,7 +77,8 @@ struct ProcessReport {
   std::string host;
   std::string start_time;  // UTC, ISO 8601 to the nanosecond
   Seconds duration_s;
-  std::string end;  // "exit", "killed", "running", "exec"
+  std::string front;  // what answers malloc before the recorder; "": nothing
+  std::string end;    // "exit", "killed", "running", "exec"
   std::string allocator_name;
   std::optional<std::string> allocator_version;
   std::vector<std::pair<std::string, std::string>> environment;  // what bears on memory: MALLOC_*, LD_PRELOAD …

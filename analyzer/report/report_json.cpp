@@ -173,6 +173,7 @@ Json process_json(const ProcessReport& process) {
           {"host", process.host},
           {"start_time", process.start_time},
           {"duration_s", maybe(process.duration_s)},
+          {"front", process.front.empty() ? Json() : Json(process.front)},
           {"end", process.end.empty() ? Json() : Json(process.end)},
           {"allocator", {{"name", process.allocator_name}, {"version", maybe(process.allocator_version)}}},
           {"environment", std::move(environment)},

@@ -102,6 +102,7 @@ ProcessInfo decode_process(const format::FileHeader& header, std::string_view pa
         break;
       }
       case ProcessTag::trace_path: break;
+      case ProcessTag::front: info.front = content; break;
     }
   });
   return info;

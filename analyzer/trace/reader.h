@@ -47,6 +47,7 @@ struct ProcessInfo {
   std::vector<std::pair<std::string, std::string>> environment;
   std::uint64_t start_realtime_ns = 0;
   std::optional<int> cpus;
+  std::string front;  // what answers malloc before the recorder
   format::End end = format::End::running;
   bool running = false;  // the process lives and still maps this file
   std::optional<Tick> end_tick;

@@ -19,6 +19,7 @@
 #include "entry_points.h"
 #include "new_forms.h"
 #include "no_log.h"
+#include "thread_state.h"
 
 namespace heapspy {
 
@@ -41,6 +42,9 @@ inline constexpr char kNothrowTag = 0;
 template <class Log>
 struct NewEntryPoints {
   static constexpr bool kPassesOn = __is_same(Log, NoLog);
+  // Guarded: the form that is special calls another by the symbol table, and so us. It must come to the one behind, or the two
+  // would call each other for ever.
+  static bool passes_on(AnyForm& form) { return kPassesOn || Guarded::is_now() || form.provider() == Provider::front; }
 
   // Throwing forms return no null, nothrow ones may.
   static HEAPSPY_HOT void* record_new(void* block, size_t bytes) {
@@ -66,7 +70,7 @@ struct NewEntryPoints {
       void* block = plain_new(bytes);                                                                                  \
       return block ? record_new(block, bytes) : form.real()(bytes);                                                    \
     }                                                                                                                  \
-    if (kPassesOn || form.provider() == Provider::front) return form.real()(bytes);                                    \
+    if (passes_on(form)) return form.real()(bytes);                                                                    \
     if (!nothrow.plain())                                                                                              \
       if (void* block = guarded([&] { return nothrow.next()(bytes, &kNothrowTag); })) return record_new(block, bytes); \
     return form.next()(bytes);                                                                                         \
@@ -78,7 +82,7 @@ struct NewEntryPoints {
       if (__builtin_expect(block != nullptr, 1)) return record_new(block, bytes);                                      \
       return form.real() ? form.next()(bytes, tag) : nullptr;                                                          \
     }                                                                                                                  \
-    if (kPassesOn || form.provider() == Provider::front) return form.real()(bytes, tag);                               \
+    if (passes_on(form)) return form.real()(bytes, tag);                                                               \
     return record_new(guarded([&] { return form.next()(bytes, tag); }), bytes);                                        \
   }
   HEAPSPY_NEW(_Znwm, _ZnwmRKSt9nothrow_t)
@@ -92,7 +96,7 @@ struct NewEntryPoints {
       void* block = plain_aligned_new(bytes, alignment);                                                         \
       return block ? record_aligned_new(block, bytes, alignment) : form.real()(bytes, alignment);                \
     }                                                                                                            \
-    if (kPassesOn || form.provider() == Provider::front) return form.real()(bytes, alignment);                   \
+    if (passes_on(form)) return form.real()(bytes, alignment);                                                   \
     if (!nothrow.plain())                                                                                        \
       if (void* block = guarded([&] { return nothrow.next()(bytes, alignment, &kNothrowTag); }))                 \
         return record_aligned_new(block, bytes, alignment);                                                      \
@@ -104,7 +108,7 @@ struct NewEntryPoints {
       if (void* block = plain_aligned_new(bytes, alignment)) return record_aligned_new(block, bytes, alignment); \
       return form.real() ? form.next()(bytes, alignment, tag) : nullptr;                                         \
     }                                                                                                            \
-    if (kPassesOn || form.provider() == Provider::front) return form.real()(bytes, alignment, tag);              \
+    if (passes_on(form)) return form.real()(bytes, alignment, tag);                                              \
     return record_aligned_new(guarded([&] { return form.next()(bytes, alignment, tag); }), bytes, alignment);    \
   }
   HEAPSPY_ALIGNED_NEW(_ZnwmSt11align_val_t, _ZnwmSt11align_val_tRKSt9nothrow_t)
@@ -121,7 +125,7 @@ struct NewEntryPoints {
   HEAPSPY_COLD static void delete_symbol##_rarely parameters {                                                    \
     auto& form = new_forms.delete_symbol;                                                                         \
     if (form.plain()) return Log::release_and_free(format::Release::operator_delete, block, next_allocator.free); \
-    if (kPassesOn || form.provider() == Provider::front) return form.real() arguments;                            \
+    if (passes_on(form)) return form.real() arguments;                                                            \
     Log::release_and_free(format::Release::operator_delete, block, [](void*) {});                                 \
     guarded([&] { form.next() arguments; });                                                                      \
   }

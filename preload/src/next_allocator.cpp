@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <link.h>
+#include <stdlib.h>
 
 #include <atomic>
 #include <initializer_list>
@@ -154,6 +155,17 @@ void resolve_next_allocator() {
 }
 
 const char* allocator_name() { return name_; }
+const char* front_name() {
+#if defined(__x86_64__)
+  constexpr const char* kVersion = "GLIBC_2.2.5";  // by which programs ask for malloc: libc_malloc_debug has it by that only
+#else
+  constexpr const char* kVersion = "GLIBC_2.17";
+#endif
+  void* first = dlvsym(RTLD_DEFAULT, "malloc", kVersion);
+  if (!first || first == reinterpret_cast<void*>(&::malloc)) return "";
+  const Owner owner = owner_of(first);
+  return owner.file && *owner.file ? base_name(owner.file) : "the program itself";
+}
 const char* allocator_version() { return version_; }
 const char* glibc_version() { return gnu_get_libc_version ? gnu_get_libc_version() : ""; }
 unsigned glibc_minor_version() {

@@ -29,6 +29,8 @@ void resolve_next_allocator();
 // What answers malloc: "glibc", "jemalloc", "tcmalloc", "mimalloc", or the file name of the library; with its version where it
 // says one. Static text.
 const char* allocator_name();
+// File name of the object whose malloc the program comes to before ours; "": none.
+const char* front_name();
 const char* allocator_version();
 const char* glibc_version();
 unsigned glibc_minor_version();  // of 2.x

@@ -227,6 +227,7 @@ void begin(TraceFile& file) {
   text(ProcessTag::glibc_version, glibc_version());
   item(ProcessTag::cpus, [&] { payload.append_number(cpus()); });
   text(ProcessTag::trace_path, file.path());
+  if (const char* front = front_name(); *front) text(ProcessTag::front, front);
   ChunkHeader chunk{};
   chunk.kind = ChunkKind::process;
   file.begin_with(chunk, {payload.data(), payload.bytes()});

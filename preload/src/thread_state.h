@@ -131,6 +131,7 @@ class MakingOwnThread : StandIn {
 class Guarded : StandIn {
  public:
   Guarded() : StandIn(guarded_state) {}
+  static bool is_now() { return tls.state == &guarded_state; }
 };
 
 }  // namespace heapspy

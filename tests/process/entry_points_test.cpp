@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "tests/process/recording.h"
@@ -89,6 +90,20 @@ TEST(EntryPoints, AreEachCountedExactlyOverOtherAllocators) {
     EXPECT_EQ(run.finish().exit_status, 0);
     expect_entry_points(run.report(), with_pvalloc);
   }
+}
+
+// As where an installed one is in LD_PRELOAD and `heapspy record` adds its own.
+TEST(EntryPoints, OfTwoRecordersDoNotCallEachOtherForEver) {
+  std::string copy;
+  Recording run({.command = {victim("entry_points")},
+                 .preload_beneath = {testing::TempDir() + "heapspy-second-" + std::to_string(::getpid()) + ".so"},
+                 .in_folder = [&] {
+                   copy = testing::TempDir() + "heapspy-second-" + std::to_string(::getpid()) + ".so";
+                   std::filesystem::copy_file(HEAPSPY_RECORDER, copy, std::filesystem::copy_options::overwrite_existing);
+                 }});
+  EXPECT_EQ(run.finish().exit_status, 0) << run.finish();
+  std::filesystem::remove(copy);
+  EXPECT_EQ(run.traces().size(), 2u);
 }
 
 TEST(EntryPoints, AtTheirEdgesGiveTheAllocatorsOwnAnswer) {

@@ -256,5 +256,21 @@ TEST(Scenarios, PartsOfTheLedgerSumToTheKernelsRssToTheByte) {
   EXPECT_EQ(sum, kib * 1024);
 }
 
+// Of what is not in the trace nobody knows whether it lives: blocks of lost calls must not pass for free memory.
+TEST(Scenarios, WhereManyEventsAreLostNothingIsClaimedOfFreeMemory) {
+  Recording run(
+      {.command = {std::string(HEAPSPY_EXAMPLES) + "/pinned_main_heap", "9000"}, .environment = {{"HEAPSPY_MAX", "200KiB"}}});
+  EXPECT_EQ(run.finish().exit_status, 0);
+  const Report report = run.report();
+  EXPECT_GT(report.trace.lost_events, 1000u);
+  EXPECT_THAT(report.findings, testing::IsEmpty());
+  bool one = false;
+  for (const report::PartReport& part : report.rss.parts) {
+    one |= part.name == "malloc";
+    EXPECT_FALSE(part.name.starts_with("malloc: ")) << part.name;
+  }
+  EXPECT_TRUE(one);
+}
+
 }  // namespace
 }  // namespace heapspy::test

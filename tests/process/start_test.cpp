@@ -198,5 +198,17 @@ TEST(Linking, StaticTlsStaysUnder64Bytes) {
   }
 }
 
+// What it answers itself is in no trace, and must not pass for free memory.
+TEST(Front, IsNamedAndWhatItAnswersIsNotTakenForFreeMemory) {
+  const std::string front = installed_library({"libc_malloc_debug.so.0"});
+  if (front.empty()) GTEST_SKIP() << "this glibc has no libc_malloc_debug";
+  Recording run({.command = {victim("grows_and_shrinks")}, .preload_before = {front}});
+  EXPECT_EQ(run.finish().exit_status, 0);
+  const report::Report report = run.report();
+  EXPECT_EQ(report.process.front, "libc_malloc_debug.so.0");
+  for (const report::PartReport& part : report.rss.parts) EXPECT_FALSE(part.name.starts_with("malloc: ")) << part.name;
+  EXPECT_TRUE(report.findings.empty());
+}
+
 }  // namespace
 }  // namespace heapspy::test

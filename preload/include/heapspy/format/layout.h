@@ -384,6 +384,7 @@ enum class ProcessTag : std::uint32_t {
   glibc_version = 8,  // gnu_get_libc_version()
   cpus = 9,           // decimal text: those that glibc counts for its limit of arenas (it may run on; before 2.34: online)
   trace_path = 10,    // absolute path of this file when it was made
+  front = 11,         // file name of what answers malloc before the recorder; not there where nothing does
 };
 
 enum class SnapshotReason : std::uint32_t { peak = 1, exit = 2, requested = 3, interval = 4, before_trim = 5, after_trim = 6 };
