@@ -115,26 +115,52 @@ void ThreadStats::reattributed(const Block& block, ThreadId said, ThreadId is) {
   }
 }
 
+static constexpr std::size_t kKernelNameBytes = 15;  // that a thread's name may have
+
+void ThreadStats::is_called(Thread& thread, std::string_view name, Tick tick) {
+  std::vector<ThreadNaming>& names = thread.names;
+  if (!names.empty()) {
+    std::string& last = names.back().name;
+    // Said again; or in full, which the kernel had cut.
+    if (name == last || (last.size() == kKernelNameBytes && name.starts_with(last))) return static_cast<void>(last = name);
+  }
+  if (names.size() == kMostNames) {
+    names.erase(names.begin());
+    thread.names_left_out++;
+  }
+  names.push_back({tick, std::string(name)});
+}
+
 void ThreadStats::thread_started(ThreadId id, std::uint32_t tid, std::string_view name, std::uint64_t stack_address,
                                  Tick tick) {
   Thread& thread = at(id, tick);
   thread.start = std::min(thread.start, tick);
   thread.tid = tid;
   // In mode ring each ring begins with one, and it is the kernel's name.
-  if (!name.empty() && name != thread.kernel_name) thread.name = thread.kernel_name = name;
+  if (!name.empty() && name != thread.kernel_name) {
+    thread.name = thread.kernel_name = name;
+    is_called(thread, name, tick);
+  }
   if (stack_address) thread.stack_address = stack_address;
 }
 
-static constexpr std::size_t kKernelNameBytes = 15;  // that a thread's name may have
 // What a JVM's first thread is called while it waits for the others to end, its own work done.
 static constexpr std::string_view kDoneInJava = "DestroyJavaVM";
 
 void ThreadStats::thread_named(ThreadId id, std::string_view name, Tick tick) {
-  std::string& known = at(id, tick).name;
-  if (name == kDoneInJava && !known.empty()) return;
+  Thread& thread = at(id, tick);
+  std::string& known = thread.name;
   // What the kernel has of a name says nothing new (a JVM gives it after the name itself).
-  if (!name.empty() && !(known.size() > name.size() && name.size() == kKernelNameBytes && known.starts_with(name)))
-    known = name;
+  if (name.empty() || (known.size() > name.size() && name.size() == kKernelNameBytes && known.starts_with(name))) return;
+  is_called(thread, name, tick);
+  if (name != kDoneInJava || known.empty()) known = name;
+}
+
+void ThreadStats::thread_is_java(ThreadId id, std::string_view group, bool daemon) {
+  Thread& thread = threads_[id];
+  thread.is_java = true;
+  thread.java_group = group;
+  thread.java_daemon = daemon;
 }
 
 void ThreadStats::thread_ended(ThreadId id, Tick tick) {
@@ -158,7 +184,9 @@ void ThreadStats::snapshot_taken(const trace::Snapshot& snapshot) {
     Thread& thread = *found->second;
     if (thread.kernel_name == name) continue;
     thread.kernel_name = name;
-    if (!(thread.name.size() > name.size() && thread.name.starts_with(name))) thread.name = name;
+    if (thread.name.size() > name.size() && thread.name.starts_with(name)) continue;
+    thread.name = name;
+    is_called(thread, name, snapshot.begin);
   }
 }
 
@@ -175,6 +203,10 @@ std::vector<ThreadFigures> ThreadStats::figures() const {
     f.id = id;
     f.tid = t.tid;
     f.name = t.name;
+    f.names = t.names;
+    f.names_left_out = t.names_left_out;
+    if (t.is_java && !t.java_group.empty()) f.java_group = t.java_group;
+    if (t.is_java) f.java_daemon = t.java_daemon;
     if (t.seen) f.start = t.start;
     if (t.ended) f.end = t.end;
     f.stack_address = t.stack_address;

@@ -105,6 +105,10 @@ ThreadReport thread_report(const model::ThreadFigures& from, const trace::Clock&
   thread.id = index(from.id);
   thread.tid = from.tid;
   thread.name = from.name;
+  for (const model::ThreadNaming& naming : from.names) thread.names.push_back({clock.seconds(naming.tick), naming.name});
+  thread.names_left_out = from.names_left_out;
+  thread.group = from.java_group;
+  thread.daemon = from.java_daemon;
   if (from.start) thread.start_s = clock.seconds(*from.start);
   if (from.end) thread.end_s = clock.seconds(*from.end);
   thread.allocations = from.allocations;

@@ -30,6 +30,7 @@ void write_tree(Html&, const std::vector<SiteReport>&, TreeOrder, const std::str
 void write_modules(Html&, const Report&);
 // html_tables.cpp
 void write_threads(Html&, const Report&);
+void write_java(Html&, const Report&);  // of a JVM: libraries and roles of threads
 void write_arenas(Html&, const Report&);
 void write_sizes(Html&, const std::vector<SizeReport>&);
 void write_lifetimes(Html&, const std::vector<LifetimeReport>&);

@@ -27,12 +27,40 @@ void write_threads(Html& html, const Report& report) {
                    [](const ThreadReport* a, const ThreadReport* b) { return a->bytes_allocated > b->bytes_allocated; });
   const std::size_t shown = std::min(kRows, threads.size());
   write_heading(html, counted("Threads", shown, threads.size()));
-  HtmlTable table(html, {"", "allocations", "frees", "bytes", "live", "peak", "pinned", "freed by others"});
+  std::vector<std::string> headings = {"", "allocations", "frees", "bytes", "live", "peak", "pinned", "freed by others"};
+  const bool java = std::any_of(threads.begin(), threads.end(), [](const ThreadReport* each) { return each->daemon; });
+  if (java) headings.insert(headings.end(), {"group", "daemon", "names (since)"});
+  HtmlTable table(html, headings, {8, 9, 10});
   for (std::size_t i = 0; i < shown; i++) {
     const ThreadReport& thread = *threads[i];
     table.row().text(thread_label(thread)).count(thread.allocations).count(thread.frees).bytes(thread.bytes_allocated);
     table.bytes(thread.live_bytes).bytes(thread.peak_live_bytes).bytes(thread.pinned_bytes).count(thread.freed_by_others);
+    if (java) table.text(group_label(thread)).text(daemon_label(thread)).text(names_label(thread));
   }
+}
+
+void write_java(Html& html, const Report& report) {
+  if (!report.java) return;
+  const JavaReport& java = *report.java;
+  if (!java.callers.empty()) {
+    const std::size_t shown = std::min(kRows, java.callers.size());
+    write_heading(html, counted("Malloc by library", shown, java.callers.size()) + " " + moment_of_rss_text(report.at));
+    HtmlTable table(html, {"", "live", "blocks", "at the end", "allocated", "calls"});
+    for (std::size_t i = 0; i < shown; i++) {
+      const CallerReport& caller = java.callers[i];
+      table.row().text(caller_label(caller)).bytes(caller.live_bytes).count(caller.live_blocks);
+      table.bytes(caller.end_live_bytes).bytes(caller.bytes).count(caller.allocations);
+    }
+  }
+  write_heading(html, "Threads by role");
+  HtmlTable table(html, {"", "threads", "allocations", "bytes", "live at the end"});
+  for (const RoleReport& role : java.roles)
+    table.row()
+        .text(role_label(role))
+        .count(role.threads)
+        .count(role.allocations)
+        .bytes(role.bytes_allocated)
+        .bytes(role.live_bytes);
 }
 
 void write_arenas(Html& html, const Report& report) {

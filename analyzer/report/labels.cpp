@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kThreadsOfArena = 5;
 constexpr std::size_t kThreadsOfSite = 4;
+constexpr std::size_t kFormerNames = 5;  // of a thread, the newest
 constexpr std::size_t kPlugThread = 16;  // columns of the thread that a plug belongs to
 
 // Limits of size classes are powers of two: "512 B", "64 KiB", "1 GiB".
@@ -33,6 +34,40 @@ std::string thread_label(const ThreadReport& thread) {
 std::string thread_label(const Report& report, std::uint32_t id) {
   const ThreadReport* thread = thread_with_id(report, id);
   return thread && !thread->name.empty() ? printable(thread->name) : fmt::format("thread {}", id);
+}
+
+std::string group_label(const ThreadReport& thread) {
+  return thread.group ? printable(*thread.group) : thread.daemon ? "?" : "";
+}
+
+std::string daemon_label(const ThreadReport& thread) { return !thread.daemon ? "" : *thread.daemon ? "yes" : "no"; }
+
+std::string names_label(const ThreadReport& thread) {
+  // A thread begins with its creator's name: that it got one of its own is no renaming.
+  std::size_t from = thread.names_left_out ? 0 : 1;
+  if (thread.names.size() <= from + 1) return "";
+  std::string text;
+  if (thread.names.size() > from + kFormerNames || thread.names_left_out) {
+    from = thread.names.size() - kFormerNames;
+    text = fmt::format("{} before, ", findings::count_text(thread.names_left_out + from));
+  }
+  for (std::size_t i = from; i < thread.names.size(); i++)
+    text += fmt::format("{}{} ({})", i > from ? ", " : "", printable(thread.names[i].name),
+                        findings::seconds_text(thread.names[i].time_s));
+  return text;
+}
+
+std::string role_label(const RoleReport& role) {
+  if (role.role == "gc") return "garbage collection";
+  if (role.role == "compiler") return "JIT compilers";
+  if (role.role == "vm") return "the JVM's service";
+  return "Java's own";
+}
+
+std::string caller_label(const CallerReport& caller) {
+  if (!caller.known) return "(call stack not known)";
+  if (caller.library.empty()) return "(code made at run time)";
+  return printable(caller.library.substr(caller.library.rfind('/') + 1));
 }
 
 std::string size_label(const SizeReport& size) { return "<" + limit_text(size.to); }

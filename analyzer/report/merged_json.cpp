@@ -48,7 +48,7 @@ Json named_threads_json(const NamedThreads& threads) {
   sums.freed_for_others = threads.freed_for_others;
   sums.sizes = threads.sizes;
   Json json = thread_report_json(sums);
-  json["id"] = json["tid"] = nullptr;
+  for (const char* of_one : {"id", "tid", "names", "names_left_out"}) json[of_one] = nullptr;
   json["processes"] = threads.processes;
   json["threads"] = threads.threads;
   return json;

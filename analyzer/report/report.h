@@ -120,7 +120,16 @@ struct ThreadReport {
   Bytes pinned_bytes;                 // at the moment: charged to its live blocks
   std::optional<StandardErrorReport> standard_error;
   std::vector<SizeReport> sizes;
-  std::optional<std::string> role{};  // of a JVM: "gc", "compiler", "vm", "java"
+  std::optional<std::string> role{};   // of a JVM: "gc", "compiler", "vm", "java"
+  std::optional<std::string> group{};  // of a thread of Java's: its thread group
+  std::optional<bool> daemon{};        // of a thread of Java's
+  // What it was called since when, by time; the newest of them.
+  struct Name {
+    double time_s = 0;
+    std::string name;
+  };
+  std::vector<Name> names{};
+  std::uint64_t names_left_out = 0;  // older ones
 };
 
 // A library of a JVM whose code called malloc, itself or through the C library: the innermost of each call stack.

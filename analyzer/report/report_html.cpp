@@ -41,6 +41,7 @@ std::string report_html(const Report& report, const std::vector<std::string>& tr
   write_sites(html, report);
   for (const TreeOrder order : {TreeOrder::down, TreeOrder::up})
     write_tree(html, report.sites, order, tree_title(report, order));
+  write_java(html, report);
   write_threads(html, report);
   write_arenas(html, report);
   write_sizes(html, report.sizes);

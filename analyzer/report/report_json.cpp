@@ -201,7 +201,14 @@ Json thread_report_json(const ThreadReport& thread) {
           {"pinned_bytes", maybe(thread.pinned_bytes)},
           {"standard_error", error_json(thread.standard_error)},
           {"sizes", list_json(thread.sizes, thread_size_json)},
-          {"role", maybe(thread.role)}};
+          {"role", maybe(thread.role)},
+          {"group", maybe(thread.group)},
+          {"daemon", maybe(thread.daemon)},
+          {"names", list_json(thread.names,
+                              [](const ThreadReport::Name& each) -> Json {
+                                return {{"time_s", each.time_s}, {"name", each.name}};
+                              })},
+          {"names_left_out", thread.names_left_out}};
 }
 
 Json frame_json(const FrameReport& frame) {

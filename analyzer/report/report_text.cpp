@@ -60,7 +60,10 @@ std::vector<std::string> report_text(const Report& report, const TextOptions& op
     return lines;
   }
   switch (options.by) {
-    case By::thread: append(lines, thread_lines(report, screen, rows)); return lines;
+    case By::thread:
+      append(lines, thread_lines(report, screen, rows));
+      append(lines, java_thread_lines(report, screen, rows));
+      return lines;
     case By::site: append(lines, site_lines(report, screen, options.top.value_or(kSites), true)); return lines;
     case By::module: append(lines, module_table_lines(report, screen, rows)); return lines;
     case By::arena: append(lines, arena_lines(report, screen, rows, true)); return lines;

@@ -49,6 +49,7 @@ Lines tree_lines(const Report&, const Screen&, TreeOrder, std::size_t top);
 Lines thread_lines(const Report&, const Screen&, std::size_t top);
 // java_text.cpp; none where there is no JVM
 Lines java_lines(const Report&, const Screen&, std::size_t top);
+Lines java_thread_lines(const Report&, const Screen&, std::size_t top);  // groups, daemons and former names
 // arenas_text.cpp
 bool arenas_are_of_the_end(const Report&);  // not of its moment: where more is free then
 Lines arena_lines(const Report&, const Screen&, std::size_t top, bool with_threads);

@@ -84,6 +84,8 @@ class Observer {
   virtual void thread_started(ThreadId, std::uint32_t /*tid*/, std::string_view /*name*/, std::uint64_t /*stack_address*/,
                               Tick) {}
   virtual void thread_named(ThreadId, std::string_view /*name*/, Tick) {}
+  // `group`: "" not known.
+  virtual void thread_is_java(ThreadId, std::string_view /*group*/, bool /*daemon*/) {}
   virtual void thread_ended(ThreadId, Tick) {}
   virtual void marked(ThreadId, std::string_view /*text*/, Tick) {}
   // The program paused recording, or went on (heapspy_stop, heapspy_start): what happened in between is not in the trace.

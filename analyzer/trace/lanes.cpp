@@ -104,6 +104,9 @@ ThreadId Lanes::thread_of(const Lane& lane, std::uint32_t tid) const {
     if (lanes_[index]->tid == tid && lanes_[index]->thread > newest) newest = lanes_[index]->thread;
   for (std::size_t i = next_start_; newest == ThreadId::none && i < starts_.size(); i++)
     if (reader_.threads()[starts_[i]].tid == tid) newest = reader_.threads()[starts_[i]].id;
+  // It may have no more events and live on all the same.
+  for (std::size_t i = next_start_; newest == ThreadId::none && i-- > 0;)
+    if (reader_.threads()[starts_[i]].tid == tid) newest = reader_.threads()[starts_[i]].id;
   return newest;
 }
 

@@ -396,6 +396,7 @@ void ThreadCursor::decode_long(Batch& batch, const std::uint64_t* from, std::siz
     case Kind::realloc_freed: return end_realloc(batch, 0, 0, Act::realloc_free);
     case Kind::thread_start: return with_text(Act::thread_start);
     case Kind::thread_name: return with_text(Act::thread_name);
+    case Kind::java_thread: return with_text(Act::java_thread);
     case Kind::stack: return stacks_said_.is(record.payload);
     case Kind::next_stack: return stacks_said_.is_next(record.payload);
     case Kind::thread_end:

@@ -28,6 +28,7 @@ enum class Act : std::uint8_t {
   failed,
   thread_start,  // address: stack; size: tid; text
   thread_name,   // size: tid of the named thread; text
+  java_thread,   // size: tid of the thread, and kDaemonBit; text: its group
   thread_end,
   mark,     // text; detail: the Kind, mark or paused or resumed
   touched,  // size: whole pages of the block at `address`, whose release by this thread follows

@@ -130,6 +130,7 @@ struct Timeline::State {
         break;
       case Act::thread_start:
       case Act::thread_name:
+      case Act::java_thread:
       case Act::thread_end:
       case Act::mark: tell_of_thread(lane, event); break;
       default: {
@@ -160,11 +161,15 @@ struct Timeline::State {
     if (event.act == Act::mark && event.detail == static_cast<std::uint8_t>(format::Kind::paused)) lives.lose_sight();
     const std::string text = event.act == Act::thread_end ? std::string() : lane.cursor.take_text();
     const auto tid = static_cast<std::uint32_t>(event.size);
-    const ThreadId named = event.act == Act::thread_name ? lanes.thread_of(lane, tid) : lane.thread;
+    const bool of_another = event.act == Act::thread_name || event.act == Act::java_thread;
+    const ThreadId named = of_another ? lanes.thread_of(lane, tid) : lane.thread;
     for (Observer* observer : observers) switch (event.act) {
         case Act::thread_start: observer->thread_started(lane.thread, tid, text, event.address, now); break;
         case Act::thread_name:
           if (named != ThreadId::none) observer->thread_named(named, text, now);
+          break;
+        case Act::java_thread:
+          if (named != ThreadId::none) observer->thread_is_java(named, text, (event.size & format::kDaemonBit) != 0);
           break;
         case Act::thread_end: observer->thread_ended(lane.thread, now); break;
         default:

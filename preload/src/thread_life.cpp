@@ -29,6 +29,11 @@ void put_text_record(ThreadState& thread, uint64_t* words, uint32_t head, Kind k
   event_room::put_words(thread, words, count);
 }
 
+void put_java_thread(ThreadState& thread, uint32_t tid, const char* group, bool daemon) {
+  uint64_t words[kMaxRecordWords];
+  put_text_record(thread, words, 1, Kind::java_thread, tid | (daemon ? kDaemonBit : 0), group);
+}
+
 ThreadState* register_thread() {
   ThreadState* thread = recorder->threads.add(static_cast<uint32_t>(os::tid()));
   if (!thread) return nullptr;
@@ -104,6 +109,7 @@ void say_who(ThreadState& thread) {
   words[1] = encode_number(reinterpret_cast<uint64_t>(__builtin_frame_address(0)));
   put_text_record(thread, words, 2, Kind::thread_start, thread.tid, thread.name);
   if (thread.java_name[0]) put_text_record(thread, words, 1, Kind::thread_name, thread.tid, thread.java_name);
+  if (thread.is_java) put_java_thread(thread, thread.tid, thread.java_group, thread.java_daemon);
 }
 
 void note_name(ThreadState& thread) {
@@ -135,6 +141,19 @@ void note_java_name(uint32_t tid, const char* name) {
   uint64_t words[kMaxRecordWords];
   put_text_record(*thread, words, 1, Kind::thread_name, tid, name);
   if (tid == thread->tid) Text(thread->java_name, sizeof thread->java_name).add(name);
+}
+
+void note_java_thread(uint32_t tid, const char* group, bool daemon) {
+  if (recorder && recorder->at_rest) return;
+  ThreadState* thread = known_thread();
+  if (!thread || !thread->slot || !(thread = make_room())) return;
+  Shut shut;
+  os::SignalsBlocked blocked;
+  put_java_thread(*thread, tid, group, daemon);
+  if (tid != thread->tid) return;
+  Text(thread->java_group, sizeof thread->java_group).add(group);
+  thread->java_daemon = daemon;
+  thread->is_java = true;
 }
 
 // glibc calls this when the thread ends, after C++ thread_local destructors. Frees may still follow (its thread cache, other

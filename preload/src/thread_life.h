@@ -19,6 +19,8 @@ void note_thread_name();
 void note_name(ThreadState& thread);
 // Into the stream of the calling thread: what a JVM calls this thread.
 void note_java_name(uint32_t tid, const char* name);
+// Likewise: that it is one of Java's. "": its group is not known.
+void note_java_thread(uint32_t tid, const char* group, bool daemon);
 // At the start of a ring that a reader may have to understand by itself: who writes it.
 void say_who(ThreadState& thread);
 

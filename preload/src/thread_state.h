@@ -77,7 +77,11 @@ struct alignas(64) ThreadState {
   uint64_t random;  // mode sample
   char name[16];
   format::FollowedStacks followed;
-  char java_name[64];  // what a JVM calls the thread, its beginning: repeated at the start of each ring
+  // What a JVM says of the thread, of texts the beginning: repeated at the start of each ring.
+  char java_name[64];
+  char java_group[46];
+  bool java_daemon;
+  bool is_java;  // the two before are said
 
   uint64_t position() const { return lap_position + static_cast<uint64_t>(next - slot->words); }
   // Words of the thread's stream so far.

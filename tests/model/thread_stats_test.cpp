@@ -1,14 +1,20 @@
 #include "analyzer/model/thread_stats.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/model/allocated_bytes.h"
 #include "tests/model/world.h"
 
 namespace heapspy::test {
 namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
 
 constexpr std::uint64_t kBase = 0x7f0000000000;
 
@@ -175,6 +181,54 @@ TEST(ThreadStats, WhatTheKernelAlwaysSaidIsNoNewName) {
   snapshot.thread_names = {{100, "renamed"}};
   world.snapshot(snapshot);
   EXPECT_EQ(stats.figures()[0].name, "renamed");
+}
+
+std::vector<std::pair<Tick, std::string>> names_of(const model::ThreadFigures& thread) {
+  std::vector<std::pair<Tick, std::string>> names;
+  for (const model::ThreadNaming& each : thread.names) names.emplace_back(each.tick, each.name);
+  return names;
+}
+
+TEST(ThreadStats, EachNameHasTheTimeItWasGiven) {
+  model::ThreadStats stats;
+  World world({&stats});
+  world.start(1, 100, "java");
+  stats.thread_named(ThreadId(1), "an-executor-of-", 5);          // the kernel's part …
+  stats.thread_named(ThreadId(1), "an-executor-of-requests", 6);  // … of this one
+  stats.thread_named(ThreadId(1), "an-executor-of-requests", 7);  // another ring
+  stats.thread_named(ThreadId(1), "idle", 8);
+  world.start(2, 200, "main");
+  stats.thread_named(ThreadId(2), "DestroyJavaVM", 9);
+  const auto figures = stats.figures();
+  EXPECT_THAT(names_of(figures[0]), ElementsAre(Pair(0, "java"), Pair(5, "an-executor-of-requests"), Pair(8, "idle")));
+  EXPECT_THAT(names_of(figures[1]), ElementsAre(Pair(1, "main"), Pair(9, "DestroyJavaVM")));
+  EXPECT_EQ(figures[1].name, "main");
+}
+
+TEST(ThreadStats, OfAThreadThatIsRenamedForEachRequestTheNewestNamesAreKept) {
+  model::ThreadStats stats;
+  World world({&stats});
+  world.start(1, 100, "worker");
+  for (Tick i = 1; i <= 1000; i++) stats.thread_named(ThreadId(1), "request " + std::to_string(i), i);
+  const auto figures = stats.figures();
+  EXPECT_EQ(figures[0].names.size(), model::kMostNames);
+  EXPECT_EQ(figures[0].names.back().name, "request 1000");
+  EXPECT_EQ(figures[0].names_left_out, 1001 - model::kMostNames);
+}
+
+TEST(ThreadStats, WhatJavaSaysOfAThreadIsKnownOrNull) {
+  model::ThreadStats stats;
+  World world({&stats});
+  for (std::uint32_t id = 1; id <= 3; id++) world.start(id, 100 * id, "thread");
+  stats.thread_is_java(ThreadId(1), "pool", true);
+  stats.thread_is_java(ThreadId(2), "", false);
+  const auto figures = stats.figures();
+  EXPECT_EQ(figures[0].java_group, "pool");
+  EXPECT_EQ(figures[0].java_daemon, true);
+  EXPECT_EQ(figures[1].java_group, std::nullopt);
+  EXPECT_EQ(figures[1].java_daemon, false);
+  EXPECT_EQ(figures[2].java_group, std::nullopt);
+  EXPECT_EQ(figures[2].java_daemon, std::nullopt);
 }
 
 TEST(ThreadStats, TenThousandThreadsCostLessThanAKilobyteEach) {

@@ -143,7 +143,7 @@ TEST(JavaStacks, AreThoseThatTheJvmTellsItself) {
   }
 }
 
-TEST(JavaThreads, HaveTheNamesThatJavaGivesThem) {
+TEST(JavaThreads, HaveTheNamesAndGroupsThatJavaGivesThem) {
   HEAPSPY_NEEDS_JAVA_STACKS();
   for (const std::string& java : jvms()) {
     SCOPED_TRACE(java);
@@ -154,6 +154,22 @@ TEST(JavaThreads, HaveTheNamesThatJavaGivesThem) {
     EXPECT_GT(thread_named(report, "named-again-after-it-has-begun").allocations, 0u);
     EXPECT_GT(thread_named(report, "Reference Handler").allocations, 0u) << "begun before the JVM could be asked";
     EXPECT_GT(thread_named(report, "main").allocations, 0u) << "java to the kernel";
+
+    const report::ThreadReport main = thread_named(report, "main"), handler = thread_named(report, "Reference Handler"),
+                               renamed = thread_named(report, "named-again-after-it-has-begun");
+    EXPECT_EQ(main.group, "main");
+    EXPECT_EQ(main.daemon, false);
+    EXPECT_EQ(handler.group, "system");
+    EXPECT_EQ(handler.daemon, true);
+    EXPECT_EQ(renamed.group, "shapes");
+    EXPECT_EQ(renamed.daemon, true);
+    EXPECT_EQ(thread_named(report, "VM Thread").daemon, std::nullopt) << "none of Java's";
+    ASSERT_EQ(renamed.names.size(), 3u);
+    EXPECT_EQ(renamed.names[1].name, "before");
+    EXPECT_EQ(renamed.names[2].name, "named-again-after-it-has-begun");
+    EXPECT_LE(renamed.start_s, renamed.names[1].time_s);
+    EXPECT_LE(renamed.names[1].time_s, renamed.names[2].time_s);
+    EXPECT_LE(renamed.names[2].time_s, *renamed.end_s);
   }
 }
 
@@ -165,7 +181,10 @@ TEST(JavaThreads, KeepTheirNamesWhereARingHasWrappedSinceTheyWereSaid) {
   const report::Report report = run.report();
   ASSERT_TRUE(report.trace.ring);
   EXPECT_FALSE(report.trace.ring->whole);
-  EXPECT_GT(thread_named(report, "a-name-longer-than-fifteen-bytes").allocations, 10000u);
+  const report::ThreadReport thread = thread_named(report, "a-name-longer-than-fifteen-bytes");
+  EXPECT_GT(thread.allocations, 10000u);
+  EXPECT_EQ(thread.group, "main");
+  EXPECT_EQ(thread.daemon, false);
 }
 
 TEST(JavaThreads, KeepTheKernelsNamesWhereJavaIsLeftOut) {

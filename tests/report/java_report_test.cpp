@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "analyzer/report/build.h"
+#include "analyzer/report/report_html.h"
 #include "analyzer/report/report_json.h"
 #include "analyzer/report/report_text.h"
 #include "tests/model/world.h"
@@ -97,6 +99,53 @@ TEST_F(JavaTrace, ThreadsHaveTheirRoles) {
   EXPECT_EQ(report.java->roles[1].role, "gc");
   EXPECT_EQ(report.java->roles[1].allocations, 1u);
   EXPECT_EQ(report_json(report)["threads"][1]["role"], "gc");
+}
+
+TEST_F(JavaTrace, ThreadsHaveTheirGroupsAndFormerNames) {
+  auto& main = trace.thread("java", 101);
+  main.stamp(kSecond).name("main").java("main", false).stack(zip).malloc(kHeap + 0x10, 40000);
+  main.name("Reference Handler", 102).java("system", true, 102);  // that was there before Java could be asked
+  main.stamp(2 * kSecond).name("served 1").stamp(2 * kSecond + 1000);
+  trace.thread("Reference Handl", 102).stamp(kSecond).malloc(kHeap + 0x10010, 64).stamp(2 * kSecond);
+  trace.thread("native", 103).stamp(kSecond).malloc(kHeap + 0x20010, 8);
+  const Report report = build();
+  const auto json = report_json(report);
+  const auto& threads = json["threads"];
+  EXPECT_EQ(threads[0]["group"], "main");
+  EXPECT_EQ(threads[0]["daemon"], false);
+  ASSERT_EQ(threads[0]["names"].size(), 3u);
+  EXPECT_EQ(threads[0]["names"][1]["name"], "main");
+  EXPECT_DOUBLE_EQ(threads[0]["names"][1]["time_s"], 1.0);
+  EXPECT_EQ(threads[0]["names"][2]["name"], "served 1");
+  EXPECT_DOUBLE_EQ(threads[0]["names"][2]["time_s"], 2.0);
+  EXPECT_EQ(threads[0]["names_left_out"], 0u);
+  EXPECT_EQ(threads[1]["name"], "Reference Handler");
+  EXPECT_EQ(threads[1]["group"], "system");
+  EXPECT_EQ(threads[1]["daemon"], true);
+  EXPECT_EQ(threads[1]["names"].size(), 1u);
+  EXPECT_EQ(threads[2]["group"], nullptr);
+  EXPECT_EQ(threads[2]["daemon"], nullptr);
+  std::string text;
+  TextOptions by_thread;
+  by_thread.by = By::thread;
+  for (const std::string& line : report_text(report, by_thread)) text += line + "\n";
+  EXPECT_THAT(text, HasSubstr("Java's threads       group   daemon\n"
+                              "  served 1           main    no\n"
+                              "  Reference Handler  system  yes\n"
+                              "\n"
+                              "Renamed: names, and since when\n"
+                              "  tid 101: main (1.0 s), served 1 (2.0 s)\n"));
+  EXPECT_THAT(report_html(report, {}), HasSubstr("main (1.0 s), served 1 (2.0 s)"));
+}
+
+TEST_F(JavaTrace, PageShowsWhatTheTextShows) {
+  record();
+  const Report report = build();
+  const std::string page = report_html(report, {});
+  EXPECT_THAT(page, HasSubstr("Malloc by library (3) at the RSS peak (3.0 s)"));
+  EXPECT_THAT(page, HasSubstr("libshop.so"));
+  EXPECT_THAT(page, HasSubstr("Threads by role"));
+  EXPECT_THAT(page, HasSubstr("garbage collection"));
 }
 
 TEST_F(JavaTrace, StreamsAreToldByTheirMethodsAndSoIsWhoEndsThem) {

@@ -131,6 +131,9 @@ ThreadBuilder& ThreadBuilder::start(std::string_view name, std::uint64_t stack_a
 ThreadBuilder& ThreadBuilder::name(std::string_view text, std::uint32_t tid) {
   return record(Kind::thread_name, tid ? tid : tid_, {}, text);
 }
+ThreadBuilder& ThreadBuilder::java(std::string_view group, bool daemon, std::uint32_t tid) {
+  return record(Kind::java_thread, (tid ? tid : tid_) | (daemon ? format::kDaemonBit : 0), {}, group);
+}
 ThreadBuilder& ThreadBuilder::end() { return record(Kind::thread_end, 0, {}); }
 ThreadBuilder& ThreadBuilder::mark(std::string_view text) { return record(Kind::mark, 0, {}, text); }
 ThreadBuilder& ThreadBuilder::stack(std::uint64_t cell) { return record(Kind::stack, cell, {}); }

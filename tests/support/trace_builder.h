@@ -47,7 +47,8 @@ class ThreadBuilder {
   ThreadBuilder& realloc_freed();                     // ends the realloc_begin before it
   ThreadBuilder& failed(format::Origin, std::uint64_t size);
   ThreadBuilder& start(std::string_view name, std::uint64_t stack_address = 0);
-  ThreadBuilder& name(std::string_view, std::uint32_t tid = 0);  // tid 0: its own
+  ThreadBuilder& name(std::string_view, std::uint32_t tid = 0);                     // tid 0: its own
+  ThreadBuilder& java(std::string_view group, bool daemon, std::uint32_t tid = 0);  // tid 0: its own
   ThreadBuilder& end();
   ThreadBuilder& mark(std::string_view);
   ThreadBuilder& stack(std::uint64_t cell);  // of the allocations that follow

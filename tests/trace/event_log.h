@@ -85,6 +85,9 @@ class EventLog : public trace::Observer {
   void thread_named(trace::ThreadId thread, std::string_view name, trace::Tick tick) override {
     note(tick, fmt::format("T{} name '{}'", id(thread), name));
   }
+  void thread_is_java(trace::ThreadId thread, std::string_view group, bool daemon) override {
+    lines.push_back(fmt::format("T{} of Java's, in '{}'{}", id(thread), group, daemon ? ", daemon" : ""));
+  }
   void thread_ended(trace::ThreadId thread, trace::Tick tick) override { note(tick, fmt::format("T{} end", id(thread))); }
   void marked(trace::ThreadId thread, std::string_view text, trace::Tick tick) override {
     note(tick, fmt::format("T{} mark '{}'", id(thread), text));

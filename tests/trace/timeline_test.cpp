@@ -507,6 +507,17 @@ TEST(Timeline, TellsNamesThatOneThreadGivesToAnother) {
                                          "T2 name 'GC Thread#0'", "T2 free 1000 of T2"));
 }
 
+TEST(Timeline, TellsOfThreadsOfJavasAlsoWhereTheyHaveNoMoreEvents) {
+  TraceBuilder trace;
+  auto& main = trace.thread("main", 100);
+  trace.thread("java", 101, 10).stamp(20).malloc(0x1000, 1);
+  main.stamp(200).java("main", false).name("Finalizer", 101).java("system", true, 101).java("nobody's", true, 999);
+  const Played run(trace);
+  EXPECT_THAT(run.log.lines,
+              ElementsAre("T1 start 100 'main' 0", "T2 start 101 'java' 0", "T2 alloc 1000+1", "T1 of Java's, in 'main'",
+                          "T2 name 'Finalizer'", "T2 of Java's, in 'system', daemon"));
+}
+
 // ---- snapshots, stopping on the way, progress --------------------------------------------------------------------
 TraceBuilder with_snapshots() {
   TraceBuilder trace;

@@ -96,7 +96,10 @@ public class Shapes {
         other.start();
         for (int i = 0; i < turns; i++) round(i);
         other.join();
-        Thread renamed = new Thread(() -> Thread.currentThread().setName("named-again-after-it-has-begun"));
+        Thread renamed = new Thread(new ThreadGroup("shapes"), () -> {
+            Thread.currentThread().setName("named-again-after-it-has-begun");
+        }, "before");
+        renamed.setDaemon(true);
         renamed.start();
         renamed.join();
         System.out.println("done " + Late.made.length);

@@ -28,13 +28,20 @@ struct ThreadInfo {  // jvmtiThreadInfo
   Object group;
   Object loader;
 };
+struct ThreadGroupInfo {  // jvmtiThreadGroupInfo
+  Object parent;
+  char* name;  // as that of a thread
+  int32_t most_priority;
+  uint8_t is_daemon;
+};
 namespace jni {
 inline constexpr size_t kExceptionClear = 17, kDeleteLocalRef = 23, kGetObjectClass = 31, kGetFieldID = 94, kGetLongField = 101,
                         kGetJavaVM = 219, kGetEnv = 6;
 }
 namespace jvmti {
 inline constexpr size_t kSetEventNotificationMode = 2 - 1, kGetAllThreads = 4 - 1, kGetThreadInfo = 9 - 1,
-                        kGetCurrentThread = 18 - 1, kDeallocate = 47 - 1, kSetEventCallbacks = 122 - 1;
+                        kGetThreadGroupInfo = 14 - 1, kGetCurrentThread = 18 - 1, kDeallocate = 47 - 1,
+                        kSetEventCallbacks = 122 - 1;
 inline constexpr int32_t kVersion = 0x30010200;  // JVMTI 1.2: JDK 6
 inline constexpr int32_t kThreadStart = 52;      // the event; its callback stands at place 2 of jvmtiEventCallbacks
 inline constexpr size_t kThreadStartCallback = 2;

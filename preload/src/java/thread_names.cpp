@@ -55,18 +55,35 @@ uint64_t length_within(const char* text, uint64_t room) {
   return length;
 }
 
-void say(Environment* environment, Object thread, uint32_t tid) {
+void cut_to_record(char* text) { text[length_within(text, (kMaxRecordWords - 1) * kTextBytesPerWord)] = 0; }
+void give_back(char* text) { call<int>(tools, jvmti::kDeallocate, static_cast<void*>(text)); }
+
+// The group's name without those it is in: "main", "system", a pool's.
+void say_group(Environment* environment, const ThreadInfo& thread, uint32_t tid) {
+  ThreadGroupInfo group{};
+  const bool known = thread.group && call<int>(tools, jvmti::kGetThreadGroupInfo, thread.group, &group) == 0 && group.name;
+  if (known) cut_to_record(group.name);
+  note_java_thread(tid, known ? group.name : "", thread.is_daemon);
+  if (known) give_back(group.name);
+  if (group.parent) call<void>(environment, jni::kDeleteLocalRef, group.parent);
+}
+
+// A thread's group stays the same while it lives, and so does whether it is a daemon: said once.
+enum class Say { name, all };
+
+void say(Environment* environment, Object thread, uint32_t tid, Say what) {
   ThreadInfo info{};
   if (call<int>(tools, jvmti::kGetThreadInfo, thread, &info) != 0 || !info.name) return;
-  info.name[length_within(info.name, (kMaxRecordWords - 1) * kTextBytesPerWord)] = 0;
+  cut_to_record(info.name);
   note_java_name(tid, info.name);
-  call<int>(tools, jvmti::kDeallocate, static_cast<void*>(info.name));
+  give_back(info.name);
+  if (what == Say::all) say_group(environment, info, tid);
   for (Object each : {info.group, info.loader})
     if (each) call<void>(environment, jni::kDeleteLocalRef, each);
 }
 
 void thread_starts(Tools*, Environment* environment, Object thread) {
-  if (recorder && recorder->alive) say(environment, thread, static_cast<uint32_t>(os::tid()));
+  if (recorder && recorder->alive) say(environment, thread, static_cast<uint32_t>(os::tid()), Say::all);
 }
 
 // The offsets, believed once they have led from this thread to its own id.
@@ -89,7 +106,7 @@ void say_those_that_are_there(Environment* environment) {
   Object* threads = nullptr;
   if (os_thread_at < 0 || call<int>(tools, jvmti::kGetAllThreads, &count, &threads) != 0) return;
   for (int32_t i = 0; i < count; i++) {
-    if (const uint32_t tid = tid_of(environment, threads[i])) say(environment, threads[i], tid);
+    if (const uint32_t tid = tid_of(environment, threads[i])) say(environment, threads[i], tid, Say::all);
     call<void>(environment, jni::kDeleteLocalRef, threads[i]);
   }
   call<int>(tools, jvmti::kDeallocate, static_cast<void*>(threads));
@@ -138,7 +155,7 @@ void begin_if_possible(Environment* environment) {
 
 void renamed(Environment* environment, Object thread) {
   if (state.load(std::memory_order_acquire) != State::on || !wanted()) return;
-  if (const uint32_t tid = tid_of(environment, thread)) say(environment, thread, tid);
+  if (const uint32_t tid = tid_of(environment, thread)) say(environment, thread, tid, Say::name);
 }
 
 }  // namespace heapspy::java

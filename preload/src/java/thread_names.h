@@ -1,4 +1,5 @@
-// What Java calls its threads, by the kernel's thread id: the JVM tells the kernel the first 15 bytes only.
+// What Java calls its threads, their groups and whether they are daemons, by the kernel's thread id: the JVM tells the kernel
+// the first 15 bytes only.
 //
 // No thread of ours is attached, and nothing polls. libjava calls the JVM through exported functions, so two of them come past
 // us (hooks_java.cpp) on Java's own threads, in native code, where JNI and JVMTI may be called: the first class that is looked

@@ -15,7 +15,7 @@ struct Record {
   std::uint64_t address = 0;
   std::uint64_t size = 0;
   std::uint64_t payload = 0;            // stamp: the tick; thread_start, thread_name: the tid; else as record.h says
-  const std::uint64_t* text = nullptr;  // thread_start, thread_name, mark: first word of the text
+  const std::uint64_t* text = nullptr;  // of the kinds that have one: first word of the text
   std::uint32_t text_words = 0;
 };
 
@@ -85,6 +85,7 @@ inline Record decode(const std::uint64_t* from, std::size_t available) {
       text(2);
       break;
     case Kind::thread_name:
+    case Kind::java_thread:
     case Kind::mark: text(1); break;
     default: break;
   }

@@ -55,7 +55,10 @@ enum class Kind : std::uint8_t {
   next_stack = 23,  // 1 word: likewise, but from now on this stack follows the one of the allocation before
   touched = 24,  // 2 words: payload = how many whole pages of the block at `address` the program touched; the block's release
                  // or realloc_begin follows in the stream (HEAPSPY_TOUCH)
+  java_thread =
+      25,  // 1 + text words: payload = tid | kDaemonBit of a thread of Java's; text: its group's name, none: not known
 };
+inline constexpr std::uint64_t kDaemonBit = 1ull << 32;
 
 // Which entry point gave the block.
 enum class Origin : std::uint8_t {
