@@ -19,14 +19,16 @@ std::optional<Finding> collector_threads(const Facts& facts) {
   finding.bytes = facts.java->collector_live_bytes;
   finding.whole_run = true;
   finding.text = fmt::format(
-      "{} GC threads on {}: they wait for each other, and each has queues (which the thread that started the JVM has "
+      "{} GC threads on {}{}: they wait for each other, and each has queues (which the thread that started the JVM has "
       "asked for: they are not in this figure), a stack and a part in an arena.",
-      count_text(threads), plural_text(cpus, "CPU", "CPUs"));
+      count_text(threads), plural_text(cpus, "CPU", "CPUs"),
+      facts.java->cpu_quota ? fmt::format(" (its cgroup grants the time of {:g})", *facts.java->cpu_quota) : "");
   if (facts.java->collector_threads_setting)
     finding.text += fmt::format(" It was started with {}.", *facts.java->collector_threads_setting);
   finding.to_try = fmt::format(
       "-XX:ParallelGCThreads={}, or leave it away: the JVM then counts CPUs itself (in a container since JDK 8u191)", cpus);
   finding.evidence = {{"collector_threads", threads}, {"cpus", cpus}, {"collector_live_bytes", finding.bytes}};
+  if (facts.java->cpu_quota) finding.evidence.emplace_back("cpu_quota", *facts.java->cpu_quota);
   return finding;
 }
 

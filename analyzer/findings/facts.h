@@ -122,7 +122,8 @@ struct JavaFacts {
   std::uint64_t compiler_live_bytes = 0;                      // at the moment, from call stacks of compiler threads only
   std::uint64_t compiler_threads = 0, collector_threads = 0;  // of the whole run
   std::uint64_t collector_live_bytes = 0;                     // at the end
-  std::optional<std::uint64_t> cpus;                          // that the process may use
+  std::optional<std::uint64_t> cpus;                          // that the process may use: may run on, and has a quota for
+  std::optional<double> cpu_quota;                            // of its cgroups, where that is what limits it
   std::optional<std::string> max_direct_setting, collector_threads_setting;  // as on the command line
 };
 

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "analyzer/findings/quantity.h"
+#include "analyzer/process/cpu_quota.h"
 #include "analyzer/report/status_text.h"
 
 namespace heapspy::report {
@@ -160,6 +161,9 @@ ProcessReport process_report(const Reader& reader, const Figures& figures) {
   process.front = info.front;
   process.forked = info.forked;
   if (info.cpus && *info.cpus > 0) process.cpus = static_cast<std::uint64_t>(*info.cpus);
+  for (const model::Why why : {model::Why::peak, model::Why::end})
+    if (const Moment* moment = figures.at(why); moment && !moment->cgroup.empty())
+      process.cpu_quota = process::cpu_quota(moment->cgroup);
   if (!info.glibc_version.empty()) process.glibc_version = info.glibc_version;
   if (end) process.peak_rss_bytes = status_bytes(end->status_text, "VmHWM");
   return process;

@@ -11,6 +11,7 @@
 
 #include "analyzer/heap/glibc_version.h"
 #include "analyzer/process/allocator_library.h"
+#include "analyzer/process/cpu_quota.h"
 #include "analyzer/process/recorder_link.h"
 #include "analyzer/process/stopped_process.h"
 #include "analyzer/report/inspection.h"
@@ -93,6 +94,8 @@ ProcessReport process_of(const process::LiveProcess& target) {
   if (process.command.empty()) process.command.push_back(status.name);
   process.host = host_name();
   process.end = "running";
+  process.cpus = process::cpus_allowed(target);
+  process.cpu_quota = process::cpu_quota(target);
   process.peak_rss_bytes = status.peak_rss_bytes;
   process.environment = settings_of(target.try_text("environ").value_or(""));
   set_start(target, process);

@@ -138,6 +138,11 @@ void add_java_facts(findings::Facts& facts, const Report& report, const Figures&
       if (begins(thread.name, worker)) java.collector_threads++;
   }
   java.cpus = report.process.cpus;
+  // Rounded up, as HotSpot does.
+  if (const auto quota = report.process.cpu_quota; quota && java.cpus && *quota < static_cast<double>(*java.cpus)) {
+    java.cpus = static_cast<std::uint64_t>(std::ceil(*quota));
+    java.cpu_quota = quota;
+  }
   for (const std::string& word : report.process.command) {
     if (begins(word, "-XX:MaxDirectMemorySize=")) java.max_direct_setting = word;
     if (begins(word, "-XX:ParallelGCThreads=")) java.collector_threads_setting = word;

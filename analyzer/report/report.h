@@ -83,8 +83,9 @@ struct ProcessReport {
   std::optional<std::string> allocator_version;
   std::vector<std::pair<std::string, std::string>> environment;  // what bears on memory: MALLOC_*, LD_PRELOAD …
   bool forked = false;
-  Count cpus;
-  Bytes peak_rss_bytes;  // VmHWM: the kernel's own high-water mark, at the last snapshot
+  Count cpus;                         // that it may run on
+  std::optional<double> cpu_quota{};  // CPUs whose time its cgroups grant; nullopt: no limit, or not known
+  Bytes peak_rss_bytes;               // VmHWM: the kernel's own high-water mark, at the last snapshot
   std::optional<std::string> glibc_version;
 };
 

@@ -179,6 +179,7 @@ Json process_json(const ProcessReport& process) {
           {"environment", std::move(environment)},
           {"forked", process.forked},
           {"cpus", maybe(process.cpus)},
+          {"cpu_quota", maybe(process.cpu_quota)},
           {"peak_rss_bytes", maybe(process.peak_rss_bytes)},
           {"glibc_version", maybe(process.glibc_version)}};
 }

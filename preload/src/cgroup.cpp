@@ -14,11 +14,38 @@ struct Folder {
   char path[kMaxPath] = {};
 };
 Folder folder;
+// The group that CPU time is charged to, and how much of its path is where the groups' files begin.
+struct CpuFolder {
+  char path[kMaxPath] = {};
+  size_t root_bytes = 0;
+};
+CpuFolder cpu;
 char text[4096];
+
+// Where a line "N:cpu,cpuacct:/path" of version 1 names this controller: the path. nullptr: it does not.
+const char* path_of_controller(const char* line, const char* controller) {
+  while (*line && *line != ':') line++;
+  while (*line == ':' || *line == ',') {
+    const char* name = ++line;
+    while (*line && *line != ':' && *line != ',') line++;
+    const size_t length = static_cast<size_t>(line - name);
+    const bool named = length == length_of(controller) && begins_with(name, controller);
+    if (!named && *line != ':') continue;
+    while (named && *line && *line != ':') line++;
+    return named && *line ? line + 1 : nullptr;
+  }
+  return nullptr;
+}
+
+void set_cpu_folder(const char* root, const char* path) {
+  cpu.root_bytes = length_of(root);
+  Text(cpu.path, sizeof cpu.path).add(root).add(path);
+}
 
 void find_folder() {
   folder.version_1 = false;
-  folder.path[0] = 0;
+  folder.path[0] = cpu.path[0] = 0;
+  bool cpu_version_1 = false;
   if (!os::read_file("/proc/self/cgroup", text, sizeof text)) return;
   for (char* line = text; *line;) {
     char* end = line;
@@ -27,6 +54,11 @@ void find_folder() {
     *end = 0;
     if (begins_with(line, "0::") && !folder.version_1)
       Text(folder.path, sizeof folder.path).add("/sys/fs/cgroup").add(line + 3);
+    if (begins_with(line, "0::") && !cpu_version_1) set_cpu_folder("/sys/fs/cgroup", line + 3);
+    if (const char* path = path_of_controller(line, "cpu")) {
+      set_cpu_folder("/sys/fs/cgroup/cpu", path);
+      cpu_version_1 = true;
+    }
     for (char* at = line; *at; at++)
       if (begins_with(at, ":memory:")) {
         Text(folder.path, sizeof folder.path).add("/sys/fs/cgroup/memory").add(at + 8);
@@ -58,6 +90,17 @@ Files files() {
 bool path(const Files&, const char* name, char* to, size_t room) {
   if (!folder.path[0]) return false;
   Text(to, room).add(folder.path).add("/").add(name);
+  return true;
+}
+
+bool cpu_folder(unsigned above, char* to, size_t room) {
+  size_t length = length_of(cpu.path);
+  if (length == cpu.root_bytes + 1) length--;  // its path is "/"
+  for (; above && length > cpu.root_bytes; above--)
+    while (cpu.path[--length] != '/') {
+    }
+  if (above || !length) return false;
+  Text(to, room).add(cpu.path, length);
   return true;
 }
 

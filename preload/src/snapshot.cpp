@@ -128,6 +128,14 @@ void add_thread_names(TaggedPayload& payload) {
   });
 }
 
+void append_file_text(TaggedPayload& payload, const os::File& file) {
+  if (char* room = payload.extend(4096)) {
+    const long got = os::read(file.fd(), room, 4096);
+    payload.shrink(4096 - static_cast<size_t>(got > 0 ? got : 0));
+  }
+  payload.append("\n", 1);
+}
+
 void add_cgroup(TaggedPayload& payload) {
   const cgroup::Files files = cgroup::files();
   for (const char* name : files.names) {
@@ -140,11 +148,23 @@ void add_cgroup(TaggedPayload& payload) {
     }
     payload.append(name, length_of(name));
     payload.append("\n", 1);
-    if (char* room = payload.extend(4096)) {
-      const long got = os::read(file.fd(), room, 4096);
-      payload.shrink(4096 - static_cast<size_t>(got > 0 ? got : 0));
+    append_file_text(payload, file);
+  }
+}
+
+// Of groups above the process's own by names like "../cpu.max".
+void add_cpu_limits(TaggedPayload& payload) {
+  for (unsigned above = 0; cgroup::cpu_folder(above, scratch.path, sizeof scratch.path); above++) {
+    const size_t folder_bytes = length_of(scratch.path);
+    for (const char* name : cgroup::kCpuFiles) {
+      Text(scratch.path + folder_bytes, sizeof scratch.path - folder_bytes).add("/").add(name);
+      os::File file(os::open(scratch.path, O_RDONLY));
+      if (!file.ok()) continue;
+      for (unsigned i = 0; i < above; i++) payload.append("../", 3);
+      payload.append(name, length_of(name));
+      payload.append("\n", 1);
+      append_file_text(payload, file);
     }
-    payload.append("\n", 1);
   }
 }
 
@@ -214,6 +234,7 @@ bool write_picture(SnapshotReason reason, TaggedPayload& payload) {
   payload.end();
   payload.begin(static_cast<uint32_t>(SnapshotTag::cgroup_text));
   add_cgroup(payload);
+  add_cpu_limits(payload);
   payload.end();
   return true;
 }

@@ -145,6 +145,10 @@ TEST(JavaVerdicts, MoreGcThreadsThanCpusAreSaid) {
   EXPECT_THAT(threads->text, HasSubstr("16 GC threads on 2 CPUs"));
   EXPECT_THAT(threads->text, HasSubstr("-XX:ParallelGCThreads=16"));
   EXPECT_THAT(*threads->to_try, HasSubstr("-XX:ParallelGCThreads=2"));
+  EXPECT_THAT(threads->text, Not(HasSubstr("cgroup")));
+  facts.java->cpu_quota = 1.5;
+  EXPECT_THAT(found(judge(facts), "collector_threads")->text,
+              HasSubstr("16 GC threads on 2 CPUs (its cgroup grants the time of 1.5)"));
   facts.java->collector_threads = 5;  // ZGC's two generations
   EXPECT_FALSE(found(judge(facts), "collector_threads"));
   facts.java->collector_threads = 16;

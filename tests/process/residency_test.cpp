@@ -12,6 +12,7 @@
 #include "analyzer/trace/chunk_scan.h"
 #include "analyzer/trace/reader.h"
 #include "analyzer/trace/trace_file.h"
+#include "tests/process/cpu_cgroup.h"
 #include "tests/process/recording.h"
 
 namespace heapspy::test {
@@ -62,6 +63,14 @@ TEST(Snapshots, APeakIsSeenWithin5PerCent) {
 }
 
 // Full chunks are aligned to their size, and a snapshot between two of them must not leave the rest of it empty.
+TEST(Snapshots, KnowTheCpuTimeThatAGroupAboveGrants) {
+  const CpuCgroup group(1.5);
+  if (!group.made()) GTEST_SKIP() << "no cgroup with a quota of CPU time can be made here";
+  Recording run({.command = {victim("grows_and_shrinks")}, .before_exec = [&] { group.join(); }});
+  EXPECT_EQ(run.finish().exit_status, 0) << run.finish();
+  EXPECT_EQ(run.report().process.cpu_quota, 1.5);
+}
+
 TEST(Snapshots, LieWhereTheAlignmentOfFullChunksLeavesRoom) {
   Recording run({.command = {victim("grows_by_events")}, .environment = {{"HEAPSPY_STACKS", "none"}}});
   EXPECT_EQ(run.finish().exit_status, 0);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -46,6 +47,7 @@ class JavaTrace : public testing::Test {
     snapshot.reason = format::SnapshotReason::exit;
     add_memory(snapshot, kHeap, 3000, "[heap]");
     snapshot.brk_end = kHeap + 3000 * 4096;
+    snapshot.cgroup = cgroup;
     trace.snapshot(snapshot);
     TemporaryFile file(trace.bytes());
     return build_report(file.path(), {});
@@ -61,6 +63,7 @@ class JavaTrace : public testing::Test {
   }
   TraceBuilder trace;
   std::uint32_t of_zip = 0, zip = 0, shop = 0, jvm = 0;
+  std::map<std::string, std::string> cgroup;
 };
 
 TEST_F(JavaTrace, BlocksAreTheLibrarysThatAskedForThem) {
@@ -146,6 +149,22 @@ TEST_F(JavaTrace, PageShowsWhatTheTextShows) {
   EXPECT_THAT(page, HasSubstr("libshop.so"));
   EXPECT_THAT(page, HasSubstr("Threads by role"));
   EXPECT_THAT(page, HasSubstr("garbage collection"));
+}
+
+// The cgroup's quota is what HotSpot counts, rounded up, where it is less than the CPUs that the process may run on.
+TEST_F(JavaTrace, CpusAreThoseThatItsCgroupGrants) {
+  trace.process(format::ProcessTag::cpus, "8");
+  for (int i = 0; i < 6; i++) trace.thread("GC Thread#" + std::to_string(i), 200 + static_cast<std::uint32_t>(i));
+  record();
+  cgroup = {{"cpu.max", "max 100000"}, {"../cpu.max", "150000 100000"}};
+  const Report report = build();
+  EXPECT_EQ(report.process.cpus, 8u);
+  EXPECT_EQ(report.process.cpu_quota, 1.5);
+  const auto found = std::find_if(report.findings.begin(), report.findings.end(),
+                                  [](const findings::Finding& each) { return each.kind == "collector_threads"; });
+  ASSERT_NE(found, report.findings.end());
+  EXPECT_THAT(found->text, HasSubstr("7 GC threads on 2 CPUs (its cgroup grants the time of 1.5)"));
+  EXPECT_EQ(report_json(report)["process"]["cpu_quota"], 1.5);
 }
 
 TEST_F(JavaTrace, StreamsAreToldByTheirMethodsAndSoIsWhoEndsThem) {
