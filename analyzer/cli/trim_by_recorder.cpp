@@ -99,6 +99,7 @@ TrimOutcome trim_by_recorder(const LiveProcess& target, process::RecorderLink& l
   } catch (const trace::Unreadable& error) {
     outcome.unpredicted = error.what();
   }
+  if (target.status().is_locked()) outcome.predicted.reset(), outcome.unpredicted = kLockedMemory;
   if (outcome.rss_before && outcome.rss_after)
     outcome.returned = static_cast<std::int64_t>(*outcome.rss_before) - static_cast<std::int64_t>(*outcome.rss_after);
   return outcome;

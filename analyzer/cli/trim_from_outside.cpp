@@ -52,7 +52,8 @@ Inspection inspect(const LiveProcess& target) {
 
 void add_arenas(const Inspection& inspection, TrimOutcome& outcome) {
   outcome.predicted = inspection.trim_prediction_bytes;
-  if (!outcome.predicted) outcome.unpredicted = "the kernel does not say which pages of it are resident";
+  if (!outcome.predicted)
+    outcome.unpredicted = inspection.locked ? kLockedMemory : "the kernel does not say which pages of it are resident";
   outcome.arenas = report::inspection_json(inspection, {}).at("arenas");
   outcome.live_as_asked = false;
   outcome.rows.clear();

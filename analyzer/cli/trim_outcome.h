@@ -33,6 +33,10 @@ struct PageFaults {
   std::uint64_t minor = 0, major = 0;
 };
 
+// Why there is no prediction for a process that has called mlockall.
+inline constexpr const char* kLockedMemory =
+    "the process has locked its memory (mlockall), of which malloc_trim returns little";
+
 struct TrimOutcome {
   std::string method;
   std::optional<std::uint64_t> predicted, rss_before, rss_after;

@@ -139,6 +139,7 @@ struct Facts {
   std::string command;                           // as one would type it
   std::uint64_t threads = 0;                     // seen in the whole run
   std::optional<std::uint64_t> arena_limit;      // 8 x CPUs
+  bool locked = false;                           // by mlockall: no trim returns anything
   std::optional<std::string> arena_max_setting;  // as set: "MALLOC_ARENA_MAX=2"
   std::optional<std::string> trim_threshold_setting;
   // At the moment.

@@ -28,6 +28,12 @@ std::optional<Finding> plug(const Facts& facts) {
       plural_text(block.block_bytes, "byte", "bytes"), block.address, whose.empty() ? "" : " (" + whose + ")",
       arena->main ? "the main heap" : arena->label, bytes_text(block.free_below_bytes));
   finding.fix = facts.running ? fmt::format("heapspy trim {}", facts.pid) : std::string("malloc_trim(0) at that moment");
+  if (facts.locked) {
+    finding.text += kLocked;
+    finding.to_try = "munlockall, or lock only what must never wait for a disk";
+    finding.fix.reset();
+    return finding;
+  }
   finding.fix_saves_bytes = bytes;
   finding.cost = "malloc_trim holds each arena's lock in turn; memory used again costs page faults";
   finding.to_try = "free that block, or allocate it before the large burst: without it the heap shrinks by itself";

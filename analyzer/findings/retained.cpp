@@ -82,6 +82,12 @@ std::optional<Finding> retained(const Facts& facts) {
     finding.text += fmt::format(" Live memory had fallen from {} to {}: this is not a leak.", bytes_text(facts.peak_live_bytes),
                                 bytes_text(*facts.live_bytes));
   finding.fix = facts.running ? fmt::format("heapspy trim {}", facts.pid) : std::string("malloc_trim(0) at that moment");
+  if (facts.locked) {
+    finding.text += kLocked;
+    finding.to_try = "munlockall, or lock only what must never wait for a disk";
+    finding.fix.reset();
+    return finding;
+  }
   finding.fix_saves_bytes = bytes;
   finding.cost = "malloc_trim holds each arena's lock in turn; memory used again costs page faults";
   const bool behind_blocks = no_threshold_helps(facts, plugged, bytes);

@@ -9,6 +9,12 @@
 
 namespace heapspy::findings {
 
+// What is said of free memory where Facts::locked.
+inline constexpr const char* kLocked =
+    " The process has locked its memory (mlockall): the kernel refuses what malloc_trim asks of it, and only the free end of "
+    "the main "
+    "heap can leave.";
+
 // One live block at the top of a heap keeps all free pages under it.
 std::optional<Finding> plug(const Facts&);
 // Whole free pages that glibc keeps, where no single block is to blame.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -58,6 +59,15 @@ std::size_t distance(std::string_view a, std::string_view b) {
     }
   }
   return row[b.size()];
+}
+
+// As glibc's tunables read one (elf/dl-tunables.c: strtoul, then the bounds).
+bool is_number_for(const std::string& name, const std::string& value) {
+  std::uint64_t number = 0;
+  const bool hex = value.starts_with("0x");
+  const char* const end = value.data() + value.size();
+  const auto [at, error] = std::from_chars(value.data() + (hex ? 2 : 0), end, number, hex ? 16 : 10);
+  return error == std::errc() && at == end && (number > 0 || name != "MALLOC_ARENA_MAX");
 }
 
 class Examination {
@@ -159,6 +169,14 @@ class Examination {
       all_well = false;
       say(Kind::warn, "tunables", name + " has no effect: glibc's name for it ends in an underscore",
           fmt::format("write {}_", name));
+    }
+    for (const std::string& each : set) {
+      const std::string name = each.substr(0, each.find('=')), value = each.substr(name.size() + 1);
+      if (name == "GLIBC_TUNABLES" || name == "MALLOC_CHECK_" || name == "MALLOC_PERTURB_" || is_number_for(name, value))
+        continue;
+      all_well = false;
+      say(Kind::warn, "tunables", each + ": glibc takes no such value and ignores it",
+          name == "MALLOC_ARENA_MAX" ? "give a number from 1 on" : "give a number of bytes, without a unit");
     }
     if (all_well) say(Kind::ok, "tunables", joined(set) + " holds");
   }

@@ -98,6 +98,7 @@ Status parse_status(std::string_view text) {
     if (key == "VmRSS") status.rss_bytes = kib_at_front(value);
     if (key == "VmHWM") status.peak_rss_bytes = kib_at_front(value);
     if (key == "VmPTE") status.page_table_bytes = kib_at_front(value);
+    if (key == "VmLck") status.locked_bytes = kib_at_front(value);
     if (key == "VmSwap") status.swap_bytes = kib_at_front(value);
   });
   return status;

@@ -32,7 +32,9 @@ struct Status {
   bool shadow_stack = false;
   std::optional<std::uint32_t> namespace_pid;  // as the process itself sees it (last field of NSpid)
   bool kill_pending = false;                   // SIGKILL waits for this thread (SigPnd)
-  std::optional<std::uint64_t> rss_bytes, peak_rss_bytes, page_table_bytes, swap_bytes;
+  std::optional<std::uint64_t> rss_bytes, peak_rss_bytes, page_table_bytes, swap_bytes, locked_bytes;
+  // By mlockall: the kernel refuses what malloc_trim asks of it (madvise(2), MADV_DONTNEED: EINVAL for locked pages).
+  bool is_locked() const { return rss_bytes && locked_bytes && *locked_bytes >= *rss_bytes / 2; }
 };
 Status parse_status(std::string_view text);
 

@@ -89,6 +89,8 @@ findings::Facts facts_of(const Report& report, const MomentReport& shown, const 
     }
     facts.arenas.push_back(std::move(arena));
   }
+  if (const auto locked = status_bytes(moment.status_text, "VmLck"); locked && moment.rss_bytes)
+    facts.locked = *locked >= *moment.rss_bytes / 2;
   if (moment.reason) {
     facts.mappings = moment.mappings.size();
     facts.executable_mappings = static_cast<std::uint64_t>(

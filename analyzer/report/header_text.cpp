@@ -105,7 +105,9 @@ std::string ended_text(const Report& report) {
 
 std::string facts_text(const Report& report) {
   return joined({fmt::format("pid {}", report.process.pid),
-                 report.process.duration_s ? seconds_text(*report.process.duration_s) : "?", ended_text(report),
+                 (report.process.end == "killed" ? "at least " : "") +
+                     (report.process.duration_s ? seconds_text(*report.process.duration_s) : "?"),
+                 ended_text(report),
                  fmt::format("{}, {} lost", findings::plural_text(report.trace.events, "event", "events"),
                              count_text(report.trace.lost_events))});
 }

@@ -85,6 +85,7 @@ struct Inspection {
   Bytes trim_prediction_bytes, trim_at_most_bytes;
   std::vector<heap::PinsOfSize> pinned_by_size;  // those that pin most
   std::optional<InspectedTrace> trace;           // nullopt: it does not run under the recorder, or the trace could not be read
+  bool locked = false;                           // by mlockall: what trim returns is not predicted
   std::optional<InspectedJvm> jvm;               // ask_jvm(); nullopt: it is none, or was not asked
   RssReport rss;
   std::vector<process::KindTotal> kinds;  // of mappings; where there is no heap to show

@@ -195,6 +195,13 @@ void finish(Inspection& inspection) {
   if (!inspection.heap) return;
   add_arenas(inspection);
   inspection.trim_prediction_bytes = inspection.sum(&InspectedArena::trimmable_bytes);
+  if (inspection.locked) {
+    inspection.trim_prediction_bytes.reset();
+    inspection.notes.emplace_back(
+        "the process has locked its memory (mlockall): malloc_trim returns little more than the free end of the main heap, "
+        "which is "
+        "not predicted");
+  }
   inspection.trim_at_most_bytes = inspection.sum(&InspectedArena::trimmable_at_most_bytes);
   inspection.pinned_by_size = heap::pins_by_size(*inspection.heap, kPinRows);
   for (const std::string& problem : inspection.heap->copy.problems) inspection.notes.push_back(problem);
@@ -305,6 +312,7 @@ Inspection inspect_process(const process::LiveProcess& target, bool join) {
       break;
   }
   inspection.other_counts = process::allocator_counts(target, process::parse_mappings(smaps).mappings, other);
+  inspection.locked = target.status().is_locked();
   finish(inspection);
   if (join) join_trace(inspection, process::trace_of(target), moment);
   add_rss(inspection, process::parse_mappings(smaps).mappings, std::move(evidence));

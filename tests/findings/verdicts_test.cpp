@@ -28,6 +28,19 @@ TEST(Verdicts, OneByteThatPlugsAHeapIsTheOnlyFinding) {
   EXPECT_TRUE(found[0].cost.has_value());
 }
 
+TEST(Verdicts, LockedMemoryIsOfferedNoTrim) {
+  Facts facts = fragmentation();
+  facts.locked = true;
+  for (const std::uint64_t blocks : {1u, 41u}) {  // plugged, retained
+    facts.arenas[0].live_blocks = blocks;
+    const auto found = judge(facts);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].fix, std::nullopt);
+    EXPECT_EQ(found[0].fix_saves_bytes, std::nullopt);
+    EXPECT_THAT(found[0].text, HasSubstr("has locked its memory"));
+  }
+}
+
 TEST(Verdicts, ARunningProcessIsOfferedTheCommandWithItsPid) {
   Facts facts = fragmentation();
   facts.running = true;

@@ -177,5 +177,18 @@ TEST(Trim, OfAProgramWithoutTheRecorderIsDoneByOneOfItsThreads) {
   EXPECT_EQ(run.finish().exit_status, 0);
 }
 
+// madvise refuses locked pages: a figure would be wrong by all of it.
+TEST(Trim, OfAProcessThatHasLockedItsMemoryIsNotPredicted) {
+  for (const bool recorded : {true, false}) {
+    Recording run({.command = {victim("locks_all")}, .recorded = recorded, .talks = true});
+    if (run.read_line() != "ready") GTEST_SKIP() << "this process may not lock its memory";
+    const Outcome outcome = trim(run.pid(), {"--json"});
+    EXPECT_EQ(outcome.exit_status, 0) << outcome;
+    EXPECT_EQ(nlohmann::json::parse(outcome.out)["predicted_bytes"], nullptr);
+    run.write_line("");
+    EXPECT_EQ(run.finish().exit_status, 0);
+  }
+}
+
 }  // namespace
 }  // namespace heapspy::test
