@@ -100,6 +100,19 @@ int find_owner(dl_phdr_info* object, size_t, void* data) {
   return 0;
 }
 
+// Whether the object that holds `one` was loaded before that of `other`: in this order the loader looks for symbols.
+bool stands_before(void* one, void* other) {
+  struct Both {
+    Owner one, other;
+  } both = {{reinterpret_cast<uintptr_t>(one)}, {reinterpret_cast<uintptr_t>(other)}};
+  return dl_iterate_phdr(
+             [](dl_phdr_info* object, size_t size, void* data) {
+               auto& owners = *static_cast<Both*>(data);
+               return find_owner(object, size, &owners.one) ? 1 : find_owner(object, size, &owners.other) ? 2 : 0;
+             },
+             &both) == 1;
+}
+
 Owner owner_of(void* function) {
   Owner owner{reinterpret_cast<uintptr_t>(function)};
   dl_iterate_phdr(find_owner, &owner);
@@ -156,13 +169,18 @@ void resolve_next_allocator() {
 
 const char* allocator_name() { return name_; }
 const char* front_name() {
+  void* ours = reinterpret_cast<void*>(&::malloc);
+  void* first = dlsym(RTLD_DEFAULT, "malloc");
+  if (first == ours) {
+    // A library may have it by the version only that programs ask for, as libc_malloc_debug does. libc has it, too, behind us.
 #if defined(__x86_64__)
-  constexpr const char* kVersion = "GLIBC_2.2.5";  // by which programs ask for malloc: libc_malloc_debug has it by that only
+    first = dlvsym(RTLD_DEFAULT, "malloc", "GLIBC_2.2.5");
 #else
-  constexpr const char* kVersion = "GLIBC_2.17";
+    first = dlvsym(RTLD_DEFAULT, "malloc", "GLIBC_2.17");
 #endif
-  void* first = dlvsym(RTLD_DEFAULT, "malloc", kVersion);
-  if (!first || first == reinterpret_cast<void*>(&::malloc)) return "";
+    if (!first || !stands_before(first, ours)) return "";
+  }
+  if (!first) return "";
   const Owner owner = owner_of(first);
   return owner.file && *owner.file ? base_name(owner.file) : "the program itself";
 }

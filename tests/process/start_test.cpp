@@ -208,6 +208,15 @@ TEST(Front, IsNamedAndWhatItAnswersIsNotTakenForFreeMemory) {
   EXPECT_EQ(report.process.front, "libc_malloc_debug.so.0");
   for (const report::PartReport& part : report.rss.parts) EXPECT_FALSE(part.name.starts_with("malloc: ")) << part.name;
   EXPECT_TRUE(report.findings.empty());
+  Recording behind({.command = {victim("grows_and_shrinks")}, .preload_beneath = {front}});
+  EXPECT_EQ(behind.finish().exit_status, 0);
+  EXPECT_EQ(behind.report().process.front, "");
+}
+
+TEST(Front, IsNobodyWhereTheRecorderComesFirst) {
+  Recording run({.command = {victim("ends"), "exit"}});
+  run.finish();
+  EXPECT_EQ(run.report().process.front, "");
 }
 
 }  // namespace
