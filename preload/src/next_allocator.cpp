@@ -13,6 +13,7 @@
 #include "text.h"
 
 #pragma weak gnu_get_libc_version  // musl's loader looks at LD_PRELOAD too, and has neither this nor malloc_trim
+#pragma weak dlvsym                // nor this
 
 namespace heapspy {
 namespace {
@@ -171,7 +172,7 @@ const char* allocator_name() { return name_; }
 const char* front_name() {
   void* ours = reinterpret_cast<void*>(&::malloc);
   void* first = dlsym(RTLD_DEFAULT, "malloc");
-  if (first == ours) {
+  if (first == ours && dlvsym) {
     // A library may have it by the version only that programs ask for, as libc_malloc_debug does. libc has it, too, behind us.
 #if defined(__x86_64__)
     first = dlvsym(RTLD_DEFAULT, "malloc", "GLIBC_2.2.5");
@@ -180,7 +181,7 @@ const char* front_name() {
 #endif
     if (!first || !stands_before(first, ours)) return "";
   }
-  if (!first) return "";
+  if (!first || first == ours) return "";
   const Owner owner = owner_of(first);
   return owner.file && *owner.file ? base_name(owner.file) : "the program itself";
 }

@@ -147,9 +147,11 @@ TEST(Linking, NeedsLibcAndNothingElse) {
 
 TEST(Linking, ExportsTheInterposedNamesOnly) {
   HEAPSPY_NEEDS_READELF();
-  const std::set<std::string> allocation = {
-      "malloc",         "free",   "calloc",  "realloc", "reallocarray",       "memalign",   "aligned_alloc",
-      "posix_memalign", "valloc", "pvalloc", "cfree",   "malloc_usable_size", "free_sized", "free_aligned_sized"};
+  const std::set<std::string> allocation = {"malloc",        "free",           "calloc",
+                                            "realloc",       "reallocarray",   "memalign",
+                                            "aligned_alloc", "posix_memalign", "valloc",
+                                            "pvalloc",       "cfree",          "malloc_usable_size",
+                                            "mallopt",       "free_sized",     "free_aligned_sized"};
   const std::set<std::string> process = {"execve",
                                          "execv",
                                          "execvp",
