@@ -11,6 +11,7 @@
 #include <optional>
 #include <regex>
 #include <system_error>
+#include <utility>
 
 #include "analyzer/cli/command.h"
 #include "analyzer/cli/message.h"
@@ -215,10 +216,11 @@ ExitStatus run(const ReportOptions& options) {
     nlohmann::ordered_json tree;
     if (text.tree) tree = report::tree_json(made.sites, *text.tree);
     if (build.sites.all) report::keep_largest_sites(made, build.sites.most);
+    const std::vector<report::SiteReport> sites = std::exchange(made.sites, {});
     nlohmann::ordered_json json = report::report_json(made);
     if (text.tree) json["tree"] = std::move(tree);
     if (proof) json["proofs"] = proof_json(*proof);
-    fmt::print("{}", report::dump_json(json));
+    report::write_json(json, sites, [](std::string_view part) { fmt::print("{}", part); });
     return ExitStatus::done;
   }
   if (!options.html.empty()) return ExitStatus::done;

@@ -335,4 +335,27 @@ Json report_json(const Report& report) {
 
 std::string dump_json(const Json& json) { return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"; }
 
+void write_json(const Json& without_sites, const std::vector<SiteReport>& sites,
+                const std::function<void(std::string_view)>& write) {
+  const std::string text = dump_json(without_sites);
+  // A line break is in no string, so this is the key of the outermost object.
+  const std::string empty = "\n  \"sites\": []";
+  const std::size_t at = text.find(empty);
+  if (sites.empty() || at == std::string::npos) return write(text);
+  const std::size_t inside = at + empty.size() - 1;
+  write(std::string_view(text).substr(0, inside));
+  for (std::size_t i = 0; i < sites.size(); i++) {
+    const std::string site = dump_json(site_json(sites[i]));
+    write(i == 0 ? "\n" : ",\n");
+    for (std::size_t from = 0; from < site.size();) {
+      const std::size_t end = site.find('\n', from);  // there is one at its end
+      write("    ");
+      write(std::string_view(site).substr(from, end + 1 == site.size() ? end - from : end + 1 - from));
+      from = end + 1;
+    }
+  }
+  write("\n  ");
+  write(std::string_view(text).substr(inside));
+}
+
 }  // namespace heapspy::report

@@ -1,8 +1,10 @@
 // A report as JSON, schema heapspy.report/1. Every key of the schema is always there; what is not known is null.
 // Bytes of names that are not UTF-8 become U+FFFD when the value is dumped (dump_json).
 #pragma once
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analyzer/report/report.h"
@@ -17,5 +19,9 @@ nlohmann::ordered_json finding_json(const findings::Finding&);
 nlohmann::ordered_json tree_json(const std::vector<SiteReport>& sites, TreeOrder);
 // Two spaces of indent, one newline at the end; never throws for what is in strings.
 std::string dump_json(const nlohmann::ordered_json&);
+// The same of a report's JSON that was made without its sites: they are put in one after another, since as one tree a call
+// stack takes some 25 KB and there may be half a million.
+void write_json(const nlohmann::ordered_json& without_sites, const std::vector<SiteReport>& sites,
+                const std::function<void(std::string_view)>& write);
 
 }  // namespace heapspy::report

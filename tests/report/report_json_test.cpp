@@ -119,6 +119,23 @@ TEST(ReportJson, CarriesTheValues) {
   EXPECT_EQ(json["end"]["rss"]["total_bytes"], 517 << 20);
 }
 
+TEST(ReportJson, WrittenSiteBySiteIsTheSameToTheByte) {
+  Report report = sample_report();
+  for (const std::size_t count : {0u, 1u, 3u}) {
+    report.sites.assign(count, SiteReport());
+    for (std::size_t i = 0; i < count; i++) {
+      report.sites[i].frames.resize(i);
+      if (i) report.sites[i].frames[0].function = "a\n  \"sites\": []";
+    }
+    const std::string whole = dump_json(report_json(report));
+    Report without = report;
+    without.sites.clear();
+    std::string written;
+    write_json(report_json(without), report.sites, [&](std::string_view part) { written += part; });
+    EXPECT_EQ(written, whole) << count;
+  }
+}
+
 TEST(ReportJson, HostileNamesStayValidJson) {
   Report report = sample_report();
   report.threads[0].name = "\xff<script>\"\\\n\x01" + std::string(65536, 'x');
