@@ -34,8 +34,13 @@ Known RuleTable::find_out(uint64_t place) {
   if (!found.known) return recorder->hotspot.look_for_it(), Known{place, kByFrame};
   const uint64_t code = place | static_cast<uint64_t>(found.number) << 48;
   Rule found_rule{RuleKind::by_frame, BpRule::same, 0, 0, 0, 0};
-  if (recorder->file.header().stacks != format::Stacks::frame_pointers && found.data.header)
+  if (recorder->file.header().stacks != format::Stacks::frame_pointers && found.data.header) {
     found_rule = eh_frame_rule(found.data, pc);
+    // What nothing called but a coroutine returns to at its end begins there (glibc's __start_context), and says that it is
+    // outermost.
+    if (found_rule.kind == RuleKind::by_frame && !interrupted)
+      if (const Rule begins = eh_frame_rule(found.data, pc + 1); begins.kind == RuleKind::end) found_rule = begins;
+  }
   if (found_rule.kind == RuleKind::by_frame && recorder->file.header().stacks != format::Stacks::frame_pointers &&
       is_csu_init(place))
     found_rule = kCsuInit;
