@@ -36,10 +36,11 @@ Known RuleTable::find_out(uint64_t place) {
   Rule found_rule{RuleKind::by_frame, BpRule::same, 0, 0, 0, 0};
   if (recorder->file.header().stacks != format::Stacks::frame_pointers && found.data.header) {
     found_rule = eh_frame_rule(found.data, pc);
-    // What nothing called but a coroutine returns to at its end begins there (glibc's __start_context), and says that it is
-    // outermost.
+    // Nothing was called from before a function's first byte, where no other function is: what is set up to return there, as a
+    // coroutine to glibc's __start_context, has no caller.
     if (found_rule.kind == RuleKind::by_frame && !interrupted)
-      if (const Rule begins = eh_frame_rule(found.data, pc + 1); begins.kind == RuleKind::end) found_rule = begins;
+      if (const RuleKind begins = eh_frame_rule(found.data, pc + 1).kind; begins == RuleKind::sp || begins == RuleKind::end)
+        found_rule.kind = RuleKind::end;
   }
   if (found_rule.kind == RuleKind::by_frame && recorder->file.header().stacks != format::Stacks::frame_pointers &&
       is_csu_init(place))
