@@ -24,8 +24,6 @@
 #include "analyzer/trace/thread_cursor.h"
 #include "analyzer/trace/timeline.h"
 #include "tests/support/trace_builder.h"
-// The bench needs the builder also where the tests are not built.
-#include "tests/support/trace_builder.cpp"
 
 namespace {
 

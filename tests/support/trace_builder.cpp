@@ -1,155 +1,17 @@
+// TraceBuilder: the file around the threads.
 #include "tests/support/trace_builder.h"
-
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <initializer_list>
 #include <stdexcept>
 
 #include "heapspy/format/decode.h"
 #include "heapspy/format/encode.h"
+#include "tests/support/payload_bytes.h"
 
 namespace heapspy::test {
 
-using format::Kind;
-using format::Operation;
-using format::Origin;
-using format::Release;
-
-namespace {
-
-template <typename T>
-std::string_view as_bytes(const T& value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
-
-void pad(std::string& to, std::size_t alignment) { to.resize(format::align_up(to.size(), alignment)); }
-
-void append_item(std::string& to, std::uint32_t tag, std::string_view content) {
-  to += as_bytes(format::TaggedItem{tag, 0, content.size()});
-  to += content;
-  pad(to, 8);
-}
-
-void append_item(std::string& to, format::SnapshotTag tag, std::string_view content) {
-  append_item(to, static_cast<std::uint32_t>(tag), content);
-}
-
-}  // namespace
-
-// ---- threads -----------------------------------------------------------------------------------------------------
-ThreadBuilder& ThreadBuilder::word(std::uint64_t value) {
-  words_.push_back(value);
-  return *this;
-}
-
-ThreadBuilder& ThreadBuilder::stamp(Tick tick) {
-  if (!stamped_) first_tick_ = tick;
-  stamped_ = true;
-  last_tick_ = tick;
-  return word(format::encode_stamp(Kind::stamp, tick));
-}
-
-ThreadBuilder& ThreadBuilder::stamp_off_cpu(Tick tick) {
-  stamp(tick);
-  words_.back() = format::encode_stamp(Kind::stamp_off_cpu, tick);
-  return *this;
-}
-
-ThreadBuilder& ThreadBuilder::record(Kind kind, std::uint64_t payload, std::initializer_list<std::uint64_t> numbers,
-                                     std::string_view text) {
-  std::uint64_t encoded[format::kMaxRecordWords];
-  const std::string terminated(text);
-  const auto room = static_cast<std::uint32_t>(format::kMaxRecordWords - 1 - numbers.size());
-  const std::uint32_t text_words = format::encode_text(terminated.c_str(), encoded, room);
-  const auto words = static_cast<std::uint32_t>(1 + numbers.size() + text_words);
-  word(format::encode_first(kind, words, payload));
-  for (const std::uint64_t number : numbers) word(format::encode_number(number));
-  for (std::uint32_t i = 0; i < text_words; i++) word(encoded[i]);
-  return *this;
-}
-
-ThreadBuilder& ThreadBuilder::allocation(Origin origin, Operation operation, std::uint64_t address, std::uint64_t size) {
-  if (format::fits_short(address, size)) return word(format::encode_short(operation, address, size));
-  return record(Kind::allocation, format::encode_allocation_payload(origin, 0), {address, size});
-}
-
-ThreadBuilder& ThreadBuilder::malloc(std::uint64_t address, std::uint64_t size) {
-  return allocation(Origin::malloc, Operation::malloc, address, size);
-}
-ThreadBuilder& ThreadBuilder::calloc(std::uint64_t address, std::uint64_t size) {
-  return allocation(Origin::calloc, Operation::calloc, address, size);
-}
-ThreadBuilder& ThreadBuilder::operator_new(std::uint64_t address, std::uint64_t size) {
-  return allocation(Origin::operator_new, Operation::operator_new, address, size);
-}
-ThreadBuilder& ThreadBuilder::realloc_new(std::uint64_t address, std::uint64_t size) {
-  return allocation(Origin::realloc, Operation::realloc_new, address, size);
-}
-ThreadBuilder& ThreadBuilder::aligned(std::uint64_t address, std::uint64_t size, unsigned log2_alignment) {
-  return record(Kind::allocation, format::encode_allocation_payload(Origin::aligned, log2_alignment), {address, size});
-}
-ThreadBuilder& ThreadBuilder::operator_new_aligned(std::uint64_t address, std::uint64_t size, unsigned log2_alignment) {
-  return record(Kind::allocation, format::encode_allocation_payload(Origin::operator_new_aligned, log2_alignment),
-                {address, size});
-}
-
-ThreadBuilder& ThreadBuilder::free(std::uint64_t address) {
-  if (format::fits_short(address, 0)) return word(format::encode_short(Operation::free, address, 0));
-  return record(Kind::release, static_cast<std::uint64_t>(Release::free), {address});
-}
-ThreadBuilder& ThreadBuilder::operator_delete(std::uint64_t address) {
-  constexpr auto release = static_cast<std::uint64_t>(Release::operator_delete);
-  if (format::fits_short(address, 0)) return word(format::encode_short(Operation::free, address, release));
-  return record(Kind::release, release, {address});
-}
-
-ThreadBuilder& ThreadBuilder::realloc(std::uint64_t before, std::uint64_t after, std::uint64_t size) {
-  return realloc_begin(before).realloc_end(after, size);
-}
-ThreadBuilder& ThreadBuilder::realloc_begin(std::uint64_t address) {
-  if (format::fits_short(address, 0)) return word(format::encode_short(Operation::realloc_begin, address, 0));
-  return record(Kind::realloc_begin, 0, {address});
-}
-ThreadBuilder& ThreadBuilder::realloc_end(std::uint64_t address, std::uint64_t size) {
-  if (format::fits_short(address, size)) return word(format::encode_short(Operation::realloc_end, address, size));
-  return record(Kind::realloc_end, 0, {address, size});
-}
-ThreadBuilder& ThreadBuilder::realloc_failed(std::uint64_t size) { return record(Kind::realloc_failed, 0, {size}); }
-ThreadBuilder& ThreadBuilder::realloc_freed() { return record(Kind::realloc_freed, 0, {}); }
-
-ThreadBuilder& ThreadBuilder::failed(Origin origin, std::uint64_t size) {
-  return record(Kind::failed, static_cast<std::uint64_t>(origin), {size});
-}
-ThreadBuilder& ThreadBuilder::start(std::string_view name, std::uint64_t stack_address) {
-  return record(Kind::thread_start, tid_, {stack_address}, name);
-}
-ThreadBuilder& ThreadBuilder::name(std::string_view text, std::uint32_t tid) {
-  return record(Kind::thread_name, tid ? tid : tid_, {}, text);
-}
-ThreadBuilder& ThreadBuilder::java(std::string_view group, bool daemon, std::uint32_t tid) {
-  return record(Kind::java_thread, (tid ? tid : tid_) | (daemon ? format::kDaemonBit : 0), {}, group);
-}
-ThreadBuilder& ThreadBuilder::end() { return record(Kind::thread_end, 0, {}); }
-ThreadBuilder& ThreadBuilder::mark(std::string_view text) { return record(Kind::mark, 0, {}, text); }
-ThreadBuilder& ThreadBuilder::stack(std::uint64_t cell) { return record(Kind::stack, cell, {}); }
-
-ThreadBuilder& ThreadBuilder::paused() { return record(Kind::paused, 0, {}); }
-ThreadBuilder& ThreadBuilder::resumed() { return record(Kind::resumed, 0, {}); }
-
-ThreadBuilder& ThreadBuilder::chunk() { return lose(0); }
-
-ThreadBuilder& ThreadBuilder::lose(std::uint64_t words, std::uint64_t events) {
-  cuts_.push_back({words_.size(), words, last_tick_});
-  lost_events_ += events;
-  return *this;
-}
-
-// ---- the file ----------------------------------------------------------------------------------------------------
 TraceBuilder::TraceBuilder(Options options) : options_(options) {
   std::memcpy(header_.magic, format::kMagic, sizeof header_.magic);
   header_.version = format::kVersion;
@@ -261,10 +123,6 @@ struct FileSink {
     write(as_bytes(header));
   }
 };
-
-std::string_view view(const std::vector<std::uint64_t>& words) {
-  return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(std::uint64_t)};
-}
 
 format::ChunkHeader chunk_header(format::ChunkKind kind, std::string_view payload) {
   format::ChunkHeader header{};
@@ -483,81 +341,6 @@ std::string TraceBuilder::bytes() const {
 void TraceBuilder::write(const std::string& path) const {
   FileSink sink(path);
   emit(sink);
-}
-
-// ---- snapshots ---------------------------------------------------------------------------------------------------
-std::string encode_snapshot(const trace::Snapshot& snapshot) {
-  std::string payload;
-  const format::SnapshotInfo info{
-      snapshot.begin,     snapshot.end,           snapshot.reason, snapshot.brk_end ? 1u : 0u, snapshot.brk_end.value_or(0),
-      snapshot.rss_bytes, snapshot.recorder_bytes};
-  append_item(payload, format::SnapshotTag::info, as_bytes(info));
-
-  std::string content;
-  for (const trace::Mapping& mapping : snapshot.mappings) {
-    const std::uint32_t permissions =
-        (mapping.read ? 1u : 0u) | (mapping.write ? 2u : 0u) | (mapping.execute ? 4u : 0u) | (mapping.shared ? 8u : 0u);
-    content += as_bytes(format::MappingRecord{mapping.start, mapping.end, mapping.file_offset, mapping.inode, mapping.rss_bytes,
-                                              mapping.anonymous_bytes, mapping.swap_bytes, mapping.anon_huge_bytes,
-                                              mapping.private_dirty_bytes, permissions,
-                                              static_cast<std::uint32_t>(mapping.name.size())});
-    content += mapping.name;
-    pad(content, 8);
-  }
-  append_item(payload, format::SnapshotTag::mappings, content);
-
-  content.clear();
-  for (const trace::ResidentPages& pages : snapshot.resident) {
-    content += as_bytes(
-        format::ResidencyRecord{pages.start, pages.pages, pages.kind, static_cast<std::uint32_t>(pages.bitmap.size())});
-    content += view(pages.bitmap);
-  }
-  append_item(payload, format::SnapshotTag::residency, content);
-
-  content.clear();
-  for (const format::HeapRecord& heap : snapshot.heaps) content += as_bytes(heap);
-  append_item(payload, format::SnapshotTag::heaps, content);
-
-  content.clear();
-  for (const auto& [tid, name] : snapshot.thread_names) {
-    format::ThreadRecord thread{tid, 0, {}};
-    name.copy(thread.name, sizeof thread.name);
-    content += as_bytes(thread);
-  }
-  append_item(payload, format::SnapshotTag::threads, content);
-
-  append_item(payload, format::SnapshotTag::status_text, snapshot.status_text);
-  for (const auto& [file, text] : snapshot.cgroup)
-    append_item(payload, format::SnapshotTag::cgroup_text, file + "\n" + text + "\n");
-  return payload;
-}
-
-// ---- files -------------------------------------------------------------------------------------------------------
-// In memory where the kernel can: thousands of small rewrites cost a disk seconds. The path holds for child processes too.
-TemporaryFile::TemporaryFile(const std::string& content) {
-  descriptor_ = memfd_create("heapspy-test", MFD_CLOEXEC);
-  if (descriptor_ >= 0) {
-    path_ = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(descriptor_);
-  } else {
-    const char* folder = getenv("TMPDIR");
-    path_ = std::string(folder && *folder ? folder : "/tmp") + "/heapspy-test-XXXXXX";
-    descriptor_ = mkstemp(path_.data());
-    if (descriptor_ < 0) throw std::runtime_error("cannot make a temporary file: " + path_);
-    on_disk_ = true;
-  }
-  if (!content.empty()) write(content);
-}
-
-TemporaryFile::~TemporaryFile() {
-  close(descriptor_);
-  if (on_disk_) unlink(path_.c_str());
-}
-
-void TemporaryFile::write(std::string_view content) {
-  std::FILE* file = std::fopen(path_.c_str(), "wb");
-  if (!file) throw std::runtime_error("cannot write " + path_);
-  std::fwrite(content.data(), 1, content.size(), file);
-  std::fclose(file);
 }
 
 }  // namespace heapspy::test
